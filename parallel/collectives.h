@@ -1,8 +1,9 @@
-// Collectives as dispatcher ops (`_c10d_functional.*`), so that a trace records them as nodes. Each call here
-// is a start and its wait. With one rank in the group there is nothing to do, and the tensor itself comes
-// back; else tensors are contiguous, and the group's name is that of a registered process group.
+// Collectives as dispatcher ops (`_c10d_functional.*`), so a trace records them as nodes. Each call
+// starts a collective and waits for it. With one rank in the group, it returns its operand.
+// REQUIRES with several ranks: the operand is contiguous, and the group's name is that of a
+// registered process group.
 //
-// Shape rules for tracing stand in collectives.cpp as Meta kernels; while tracing, no group need be alive.
+// The shape rules for tracing are Meta kernels in collectives.cpp. A trace needs no process group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,17 +12,17 @@
 
 namespace rondo {
 
-// [k, ...] on each rank -> [ranks * k, ...], by rank.
+// [k, ...] on each rank -> [ranks * k, ...], in the order of ranks.
 at::Tensor all_gather(const at::Tensor& shard, const AxisGroup& group);
-// [ranks * k, ...] on each rank -> [k, ...]: the sum over the ranks of the k rows that are this rank's.
+// [ranks * k, ...] on each rank -> [k, ...]: the sum over the ranks of this rank's block of k rows.
 at::Tensor reduce_scatter_sum(const at::Tensor& full, const AxisGroup& group);
-// [ranks * k, ...]: the k rows r to rank r; then those from rank s in place s.
+// [ranks * k, ...]: sends block r of k rows to rank r. Block s of the result is from rank s.
 at::Tensor all_to_all(const at::Tensor& pieces, const AxisGroup& group);
-// Any shape; the sum over the ranks, the same bits on all of them.
+// The sum, or the maximum, over the ranks, of any shape. All ranks get the same bits.
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group);
 at::Tensor all_reduce_max(const at::Tensor& tensor, const AxisGroup& group);
 
-// With autograd, and for operands of any layout. Each is the other's backward.
+// With autograd, for operands of any layout. Each is the other's backward. REQUIRES: several ranks.
 at::Tensor all_gather_autograd(const at::Tensor& shard, const AxisGroup& group);
 at::Tensor reduce_scatter_autograd(const at::Tensor& full, const AxisGroup& group);
 

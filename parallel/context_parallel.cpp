@@ -1,9 +1,9 @@
-// To all but attention a rank's part of a row is a row of its own. An exchange turns a matrix [P, Q] of which
-// each rank has some rows into one of which each has some columns. The pieces of heads are every n-th group
-// of queries with its keys, and not neighbours, so that heads may be divided over tensor parallelism besides:
-// that divides their outermost dimension. What comes from the ranks is taken apart and put together along
-// another dimension, instead of viewed and transposed: so the types of sharding know rows from ranks, one row
-// or many.
+// Outside of attention, a rank's part of a row is treated as a row. An exchange turns a matrix whose
+// rows are divided among the ranks into one whose columns are. A piece of heads is every n-th group
+// of queries with its keys, not consecutive groups. Tensor parallelism divides the outermost
+// dimension of the heads, so both can divide them. The results from the ranks are unbound and
+// concatenated along another dimension, not viewed and transposed. The types of sharding can then
+// tell rows from ranks, with one row or many.
 #include "parallel/context_parallel.h"
 
 #include <ATen/TensorOperators.h>
@@ -23,7 +23,7 @@ namespace {
 
 using at::Tensor;
 
-// [n, P, Q]: piece r to rank r; of rank s it is then piece s. Its own backward.
+// [n, P, Q]: sends piece r to rank r. Piece s of the result is from rank s. Its own backward.
 struct Exchange : torch::autograd::Function<Exchange> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const AxisGroup& group) {
     at::AutoDispatchBelowAutograd below_autograd;
@@ -36,9 +36,9 @@ struct Exchange : torch::autograd::Function<Exchange> {
   }
 };
 
-// [n, Q], the same on every rank -> [Q] of row r on rank r: a sum of equal rows that is divided, so that no
-// graph knows its rank. Backward: of all rows the gradients, which the first rank gets; those of the others
-// are zero.
+// [n, Q], the same on every rank -> [Q]: row r on rank r. It is the sum of equal rows over their
+// number, so that no graph depends on its rank. Backward: the first rank gets the gradients of all
+// rows, and the others zeros.
 struct RowOfRank : torch::autograd::Function<RowOfRank> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const AxisGroup& group) {
     at::AutoDispatchBelowAutograd below_autograd;
@@ -54,35 +54,37 @@ struct RowOfRank : torch::autograd::Function<RowOfRank> {
   }
 };
 
-// Heads by group of queries: `groups` of them on this rank, `each` elements in one.
+// Heads in groups of queries with the same keys: `groups` on this rank, `each` elements in a group.
 struct Heads {
   std::int64_t groups, each;
 };
 
-// Own tokens of all groups [B, N, groups * each] -> all tokens of own groups [B, S, groups / n * each].
+// This rank's tokens of all groups [B, N, groups * each] -> all tokens of this rank's groups
+// [B, S, groups / n * each].
 Tensor exchange_for_heads(const Tensor& x_BNQ, const Heads& heads, const AxisGroup& group) {
   const std::int64_t rows = x_BNQ.size(0), own = x_BNQ.size(1), n = group.ranks, groups = heads.groups / n;
   const Tensor pieces = x_BNQ.view({rows, own, groups, n, heads.each}).permute({3, 0, 1, 2, 4});
-  const Tensor moved = Exchange::apply(pieces.reshape({n, rows * own, groups * heads.each}), group);
+  const Tensor exchanged = Exchange::apply(pieces.reshape({n, rows * own, groups * heads.each}), group);
   std::vector<Tensor> by_rank;
-  for (const Tensor& piece : moved.unbind(0)) by_rank.push_back(piece.view({rows, own, groups * heads.each}));
+  for (const Tensor& piece : exchanged.unbind(0))
+    by_rank.push_back(piece.view({rows, own, groups * heads.each}));
   return at::cat(by_rank, 1);
 }
 
-// And back.
+// The inverse of exchange_for_heads.
 Tensor exchange_for_tokens(const Tensor& x_BSQ, const Heads& heads, const AxisGroup& group) {
   const std::int64_t rows = x_BSQ.size(0), n = group.ranks, own = x_BSQ.size(1) / n,
                      groups = heads.groups / n;
   std::vector<Tensor> pieces;
   for (const Tensor& piece : x_BSQ.split(own, 1))
     pieces.push_back(piece.reshape({rows * own, groups * heads.each}));
-  const Tensor moved = Exchange::apply(at::stack(pieces), group);
-  return moved.view({n, rows, own, groups, heads.each})
+  const Tensor exchanged = Exchange::apply(at::stack(pieces), group);
+  return exchanged.view({n, rows, own, groups, heads.each})
       .permute({1, 2, 3, 0, 4})
       .reshape({rows, own, heads.groups * heads.each});
 }
 
-// [B, G, N, K] with each head as often as it takes for a head on every rank.
+// [B, G, N, K] -> [B, G * times, N, K]: each head `times` times in a row.
 Tensor repeated(const Tensor& x_BGNK, std::int64_t times) {
   if (times == 1) return x_BGNK;
   const auto s = x_BGNK.sizes();
@@ -91,7 +93,7 @@ Tensor repeated(const Tensor& x_BGNK, std::int64_t times) {
       .reshape({s[0], s[1] * times, s[2], s[3]});
 }
 
-// [B, N, ...] of each rank, whose parts are r and 2n - 1 - r of 2n, to [B, S, ...].
+// [B, N, ...] of each rank r, which is parts r and 2n - 1 - r of 2n, -> [B, S, ...].
 Tensor heads_then_tails(const std::vector<Tensor>& by_rank) {
   const std::size_t n = by_rank.size();
   std::vector<Tensor> parts(2 * n);
@@ -103,13 +105,12 @@ Tensor heads_then_tails(const std::vector<Tensor>& by_rank) {
   return at::cat(parts, 1);
 }
 
-// What both exchanges share.
 class SharedRows : public ContextParallel {
  public:
   explicit SharedRows(ContextParallelOptions options) : options_(std::move(options)) {}
 
-  // Gathered, summed and scattered again: the result is then one row on each rank, as x is. The sum of n equal
-  // sums is divided by n.
+  // Gathers, sums and reduce-scatters: the type of sharding of the result is then that of x. The
+  // reduce-scatter adds n equal sums, so the result is divided by n.
   Tensor all_reduce_sum(const Tensor& x_B) const override {
     const AxisGroup& group = options_.group;
     const Tensor sum =
@@ -148,7 +149,7 @@ class ExchangedHeads final : public SharedRows {
 
   Tensor attention(const AttentionOperands& own) const override {
     const AxisGroup& group = options_.group;
-    const std::int64_t given = own.k.size(1), times = given < group.ranks ? group.ranks / given : 1;
+    const std::int64_t kv_heads = own.k.size(1), times = kv_heads < group.ranks ? group.ranks / kv_heads : 1;
     const Tensor k = repeated(own.k, times), v = repeated(own.v, times);
     const std::int64_t groups = k.size(1), heads_of_one = own.q.size(1) / groups;
     RONDO_ASSERT(groups % group.ranks == 0, "every rank has some heads of keys");
@@ -156,9 +157,9 @@ class ExchangedHeads final : public SharedRows {
     const auto to_heads = [&](const Tensor& x_BHNK, std::int64_t of_group) {
       const Tensor x_BNHK = x_BHNK.transpose(1, 2);
       const std::int64_t width = x_BNHK.size(3);
-      const Tensor moved = exchange_for_heads(x_BNHK.reshape({x_BNHK.size(0), x_BNHK.size(1), -1}),
-                                              heads(of_group * width), group);
-      return moved.view({moved.size(0), moved.size(1), -1, width}).transpose(1, 2);
+      const Tensor exchanged = exchange_for_heads(x_BNHK.reshape({x_BNHK.size(0), x_BNHK.size(1), -1}),
+                                                  heads(of_group * width), group);
+      return exchanged.view({exchanged.size(0), exchanged.size(1), -1, width}).transpose(1, 2);
     };
     AttentionOperands whole = own;
     whole.q = to_heads(own.q, heads_of_one);
@@ -171,9 +172,9 @@ class ExchangedHeads final : public SharedRows {
     }
     const Tensor out_BSHV = rondo::attention(whole).transpose(1, 2);
     const std::int64_t width = out_BSHV.size(3);
-    const Tensor back = exchange_for_tokens(out_BSHV.reshape({out_BSHV.size(0), out_BSHV.size(1), -1}),
-                                            heads(heads_of_one * width), group);
-    return back.view({back.size(0), back.size(1), -1, width}).transpose(1, 2);
+    const Tensor out = exchange_for_tokens(out_BSHV.reshape({out_BSHV.size(0), out_BSHV.size(1), -1}),
+                                           heads(heads_of_one * width), group);
+    return out.view({out.size(0), out.size(1), -1, width}).transpose(1, 2);
   }
 };
 

@@ -1,12 +1,12 @@
-// Slots are sorted by expert with a stable sort, and its inverse says where each slot went; both directions
-// then gather. In the fixed-size exchange, slots of other ranks' experts get a key behind all of this rank's,
-// so the sort puts them last, where the room or the count leaves them out. Both steps are autograd functions
-// of their own: the backward sums in f32 over slots, reduce-scatters, and rounds once. A count that is absent
-// is not saved, since autograd saves no undefined tensors.
+// A stable sort orders slots by expert. Its inverse gives the position of each slot, so both
+// directions gather. In the fixed-size exchange, slots of other ranks' experts get a key after all
+// of this rank's. The sort puts them last, where the capacity or the count cuts them off. Both
+// directions are autograd functions. Their backwards sum over slots in fp32, reduce-scatter, and
+// round once.
 //
-// In the exact exchange every rank learns how many rows each has for each expert, so all know alike which
-// have no room: those of the last experts, and of one expert those of the last ranks. What a rank then sends
-// another is the beginning of what it has for it.
+// In the exact exchange, every rank learns how many rows each rank has for each expert. So all
+// ranks agree on the rows without capacity: those of the last experts, and for one expert those of
+// the last ranks. The rows that a rank sends to another are then a prefix of its rows for it.
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>
@@ -38,7 +38,7 @@ using torch::autograd::variable_list;
 Tensor gather(const Tensor& x, const AxisGroup& group) {
   return group.ranks > 1 ? all_gather(x.contiguous(), group) : x;
 }
-// Autograd takes no undefined tensors: a count that is absent is not saved.
+// Autograd saves no undefined tensors, so an absent count is left out.
 variable_list with_count(variable_list saved, const MaybeTensor& count) {
   if (count) saved.push_back(*count);
   return saved;
@@ -47,7 +47,8 @@ MaybeTensor count_in(const variable_list& saved, std::size_t others) {
   return saved.size() > others ? MaybeTensor(saved[others]) : std::nullopt;
 }
 
-// The rows of the tokens of all ranks. Backward: sums in fp32, over slots and then over ranks, rounded once.
+// The rows of the tokens of all ranks. Backward: fp32 sums over slots and then over ranks, rounded
+// once.
 struct TakeRows : torch::autograd::Function<TakeRows> {
   static Tensor forward(AutogradContext* context, const Tensor& x_TD, const Tensor& order_R,
                         const Tensor& place_PK, const MaybeTensor& count, const AxisGroup& group) {
@@ -64,7 +65,8 @@ struct TakeRows : torch::autograd::Function<TakeRows> {
   }
 };
 
-// For each token of this rank the sum of its rows on all ranks times their scores; in fp32, rounded once.
+// For each token of this rank, the sum over all ranks of its rows times their scores, in fp32,
+// rounded once.
 struct SumRows : torch::autograd::Function<SumRows> {
   static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& scores_TK,
                         const Tensor& order_R, const Tensor& place_PK, const MaybeTensor& count,
@@ -88,7 +90,7 @@ struct SumRows : torch::autograd::Function<SumRows> {
   }
 };
 
-// Rows in another order: by expert what came by rank, and back.
+// Permutes rows from the order of ranks to the order of experts, or back.
 struct Reorder : torch::autograd::Function<Reorder> {
   static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& order_R,
                         const Tensor& place_R, const Tensor& count) {
@@ -102,7 +104,7 @@ struct Reorder : torch::autograd::Function<Reorder> {
   }
 };
 
-// Slots by what they are sorted by; slots of one expert in their own order.
+// The permutation that sorts slots by key, stable, and its inverse.
 struct Sorted {
   Tensor order_N, place_N;
 };
@@ -111,14 +113,15 @@ Sorted sorted_slots(const Tensor& keys_N) {
   return {order_N, at::argsort(order_N, /*stable=*/true, 0)};
 }
 
-Tensor count_each(const Tensor& keys_N, std::int64_t kinds, at::ScalarType dtype) {  // [kinds]
+// How often each key below `kinds` occurs: [kinds].
+Tensor count_each(const Tensor& keys_N, std::int64_t kinds, at::ScalarType dtype) {
   const at::TensorOptions whole = keys_N.options().dtype(dtype);
   return keys_N.new_zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
 }
 
-// The runs of an expert each, cut where the room ends.
+// The runs of rows of the experts, cut at the capacity.
 struct Runs {
-  Tensor ends_E, dropped_tokens;  // the latter undefined where there is room for all
+  Tensor ends_E, dropped_tokens;  // dropped_tokens is undefined where unbounded
 };
 Runs runs_within(std::int64_t capacity, const Tensor& counts_E, bool bounded) {
   const Tensor ends_E = at::cumsum(counts_E, 0, at::kInt);
@@ -131,7 +134,7 @@ Tensor gather_ids(const Tensor& experts_TK, const AxisGroup& group) {
   return gather(experts_TK.to(at::kInt), group).to(at::kLong);
 }
 
-// The choices of the tokens of the whole expert_tp group, and how often each expert is chosen (fp32).
+// The experts of the tokens of the whole expert_tp group, and the tokens of each expert (fp32).
 struct Choices {
   Tensor experts_PK, tokens_per_expert;
 };
@@ -141,7 +144,7 @@ Choices choices_of(const Tensor& experts_TK, const Tensor& tokens_per_expert, co
   return {experts_PK, count_each(experts_PK.view({-1}), tokens_per_expert.size(0), at::kFloat)};
 }
 
-// Every expert is here, whole or cut over expert_tp.
+// Every expert is on this rank, whole or cut over expert_tp.
 class LocalExperts : public ExpertParallel {
  public:
   explicit LocalExperts(ExpertParallelOptions options) : o_(std::move(options)) {}
@@ -155,7 +158,7 @@ class LocalExperts : public ExpertParallel {
     return {rows_RD, at::cumsum(choices.tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_PK}};
   }
 
-  // The first rank has the only id, 1.
+  // Masks by the place of the only id, 1, which the first rank of expert_tp has.
   Tensor once_per_expert_tp_group(const Tensor& x) const override {
     if (o_.expert_tp.ranks == 1) return x;
     const Tensor id = x.new_ones({1}, x.options().dtype(at::kLong));
@@ -199,8 +202,8 @@ class FixedSizeExchange final : public LocalExperts {
   }
 };
 
-// Of the rows [from, to, expert] that ranks have for each other those that find room, by expert and then by
-// rank.
+// The rows [from, to, expert] that are within the capacity of their destination, which accepts them
+// in the order of experts and then of ranks.
 Tensor within(std::int64_t capacity, const Tensor& counts_FTE) {
   const std::int64_t ranks = counts_FTE.size(0), each = counts_FTE.size(2);
   const Tensor counts = counts_FTE.permute({1, 2, 0}).reshape({ranks, each * ranks});
@@ -260,7 +263,7 @@ class ExactExchange final : public LocalExperts {
   }
 
  private:
-  // In Dispatched::combine_state.
+  // Positions in Dispatched::combine_state.
   enum State : std::uint8_t { kOrderN, kPlacePK, kOffered, kSent, kReceived, kOrderR, kPlaceR, kCount };
 };
 

@@ -1,21 +1,24 @@
-// Expert parallelism (Lepikhin et al., "GShard", 2020): ranks divide the experts, and each rank has tokens of
-// its own. Rows travel to their experts and back. Shapes are static: a rank has a fixed capacity of rows, and
-// the number of rows that count stays in a device tensor. docs/experts.md has a picture of both exchanges:
+// Expert parallelism (Lepikhin et al., "GShard", 2020): ranks divide the experts, and each rank has
+// tokens of its own. Rows travel to their experts and back. Shapes are static: a rank has a fixed
+// capacity of rows, and the number of rows that count stays in a device tensor. docs/experts.md has
+// a picture of both exchanges:
 //
-//   fixed_size    No host sync. Each rank gathers the tokens of the whole group and picks the rows of its
-//                 experts. Sums over its slots return in a reduce-scatter.
-//   exact_counts  Each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h). The host reads the
-//                 counts there.
+//   fixed_size    No host sync. Each rank gathers the tokens of the whole group and picks the rows
+//                 of its experts. Sums over its slots return in a reduce-scatter.
+//   exact_counts  Each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h). There the
+//                 host reads the counts.
 //
-// Expert tensor parallelism cuts each expert over the ranks of the group `expert_tp`. These ranks compute
-// with each other's tokens, and their results are partial sums.
+// Expert tensor parallelism cuts each expert over the ranks of the group `expert_tp`. These ranks
+// compute with each other's tokens, and their results are partial sums.
 //
-// Note [Tokens of cut experts]: tokens are gathered over `expert_tp` before the exchange, and partial sums
-// are reduce-scattered after the combine. Under fixed_size, both gathers are one, over the ranks of both
-// axes, and so are both reduce-scatters: no collective is added. Under exact_counts the rows are ragged;
-// gathering them after the exchange would need the counts on the host and another sort.
+// Note [Tokens of cut experts]: tokens are gathered over `expert_tp` before the exchange, and
+// partial sums are reduce-scattered after the combine. Under fixed_size, both gathers are one, over
+// the ranks of both axes, and so are both reduce-scatters: no collective is added. Under
+// exact_counts the rows are ragged; gathering them after the exchange would need the counts on the
+// host and another sort.
 //
-// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of this rank, R rows.
+// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of this rank, R
+// rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +37,8 @@ struct ExpertParallelOptions {
   AxisGroup group{};
   std::int64_t rank = 0;  // of this process in the group: it has experts [rank * E, (rank + 1) * E)
   ExpertExchange exchange = ExpertExchange::fixed_size;
-  // Capacity, as a multiple of the rows that balanced routers send to a rank. 0: capacity for all rows.
+  // Capacity, as a multiple of the rows that balanced routers send to a rank. 0: capacity for all
+  // rows.
   double capacity_factor = 0;
   AxisGroup expert_tp{};            // the ranks that divide each expert
   std::int64_t expert_tp_rank = 0;  // of this process in that group
@@ -59,13 +63,14 @@ struct Dispatched {
 class ExpertParallel {
  public:
   virtual ~ExpertParallel() = default;
-  // Sends tokens to their experts (int64 ids). `tokens_per_expert`, fp32 [all experts], counts these ids.
+  // Sends tokens to their experts (int64 ids). `tokens_per_expert`, fp32 [all experts], counts
+  // these ids.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                               const at::Tensor& tokens_per_expert) const = 0;
   // x on the first rank of `expert_tp` and zeros on the others, so that combine's sum has x once.
   virtual at::Tensor once_per_expert_tp_group(const at::Tensor& x) const = 0;
-  // For each token, the sum of its experts' results times their scores (fp32), accumulated in fp32, in the
-  // dtype of the rows. `rows_RD`: the results of dispatched.rows_RD.
+  // For each token, the sum of its experts' results times their scores (fp32), accumulated in fp32,
+  // in the dtype of the rows. `rows_RD`: the results of dispatched.rows_RD.
   virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                              const at::Tensor& scores_TK) const = 0;
 };

@@ -17,13 +17,13 @@ FlatShard::FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64
   RONDO_ASSERT(cut_.parts == 1 || (0 <= cut_.dim && cut_.dim < static_cast<int>(sizes_.size())),
                "a parameter is cut along one of its dimensions");
   RONDO_ASSERT(0 <= cut_.part && cut_.part < cut_.parts && 0 <= rank_ && rank_ < ranks_,
-               "a rank has one part of those that there are");
+               "the part and the rank are in range");
   RONDO_ASSERT(
       cut_.parts == 1 || (cut_.blocks > 0 && sizes_[static_cast<std::size_t>(cut_.dim)] % cut_.blocks == 0),
-      "blocks are equal");
+      "the number of blocks divides the size of the cut dimension");
   RONDO_ASSERT(rows_.parts == 1 || (!sizes_.empty() && sizes_[0] % rows_.parts == 0 && 0 <= rows_.part &&
                                     rows_.part < rows_.parts && (cut_.parts == 1 || cut_.dim > 0)),
-               "parts of rows are equal, and cut along another dimension");
+               "rows divide into equal parts, and the cut is along another dimension");
 }
 
 Sizes FlatShard::row_sizes() const {
@@ -55,10 +55,10 @@ void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit
   }
   const auto dim = static_cast<std::size_t>(cut_.dim);
   const std::int64_t inner = element_count(Sizes(sizes_.begin() + cut_.dim + 1, sizes_.end()));
-  // A block is a row of its own.
+  // Rows here are those of the matrix [outer * blocks, block size along dim * inner].
   const std::int64_t part_row = part_sizes()[dim] / cut_.blocks * inner,
                      whole_row = sizes_[dim] / cut_.blocks * inner;
-  // The part's elements of one whole row; padding follows where the size does not divide.
+  // The elements of one whole row in this part; the rest of the part's row is padding.
   const std::int64_t first = std::min(cut_.part * part_row, whole_row);
   const std::int64_t real = std::min(part_row, whole_row - first);
   for (std::int64_t row = part_row == 0 ? 0 : begin / part_row; row * part_row < end; ++row) {

@@ -1,16 +1,16 @@
-// Where the elements of one parameter lie: which part of it a rank computes with, and which elements it
-// keeps.
+// Which elements of a parameter a rank computes with, and which of them it stores.
 //
-// Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts, rows of
-// the vocabulary or columns of a matrix, and a rank computes with one part. A size that does not divide is
-// padded with zeros behind its end, so that all ranks run the same graph. Where several matrices lie beside
-// each other in one, gates and then ups, each of these blocks is cut, and a part has its share of all.
+// Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts:
+// rows of the vocabulary, or columns of a matrix. A rank computes with one part. A size that the
+// number of parts does not divide is padded with zeros at its end, so that all ranks run the same
+// graph. Where a parameter is several matrices of one size, such as gates and ups, each of these
+// blocks is cut. A part has its share of every block.
 //
-// Note [Flat shards]: what a rank computes with is flattened (row-major) and cut once more, over the ranks
-// that compute with the same part. Rank r holds elements [r * stored, (r + 1) * stored) of it; the last ones
-// are padded. Every shape shards evenly whatever the number of ranks: the padding is less than `ranks`
-// elements, where cutting along the first dimension would pad whole rows (4 kv rows over 64 ranks are 16
-// times the bytes). Padding stays zero: its gradient is zero, and AdamW maps zero to zero.
+// Note [Flat shards]: the part is flattened (row-major) and sharded over the ranks that compute
+// with it. Rank r stores elements [r * stored, (r + 1) * stored); the end is padded. So every shape
+// shards evenly over any number of ranks, with less than `ranks` elements of padding. Sharding
+// along the first dimension would pad whole rows: 4 kv rows over 64 ranks need 16 times the bytes.
+// Padding stays zero, because its gradient is zero and AdamW maps zero to zero.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace rondo {
 
 using Sizes = std::vector<std::int64_t>;
 
-// Part `part` of `parts` along `dim`, of each of the equal blocks that lie there.
+// Part `part` of `parts` along `dim`, of each of `blocks` equal blocks.
 struct Cut {
   int dim = 0;
   std::int64_t parts = 1;
@@ -30,43 +30,45 @@ struct Cut {
   std::int64_t blocks = 1;
 };
 
-// Before that, part `part` of `parts` along dimension 0, which they divide: some of the experts.
+// Part `part` of `parts` along dimension 0, taken before the Cut: some of the experts. REQUIRES:
+// `parts` divides the size of dimension 0.
 struct RowPart {
   std::int64_t parts = 1;
   std::int64_t part = 0;
 };
 
-// Elements that follow each other both in a rank's shard and in the flattened parameter.
+// Elements that are consecutive both in a rank's shard and in the flattened parameter.
 struct ElementRun {
-  std::int64_t in_shard = 0;  // the first, counted from the shard's beginning
-  std::int64_t in_whole = 0;  // the first, counted in the flattened parameter
+  std::int64_t in_shard = 0;  // offset of the first in the shard
+  std::int64_t in_whole = 0;  // offset of the first in the flattened parameter
   std::int64_t count = 0;
 };
 
 class FlatShard {
  public:
   FlatShard() = default;
-  // Shard `rank` of `ranks` of what `cut` leaves of `rows` of a parameter of `sizes`. REQUIRES: cut.dim is
-  // one of its dimensions, unless there is one part, and not that of rows; cut.blocks divide its size.
+  // Shard `rank` of `ranks` of the part that `rows` and then `cut` take of a parameter of `sizes`.
+  // REQUIRES with several parts: cut.dim is a dimension, and not 0 if rows are divided; cut.blocks
+  // divides its size.
   FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank, const RowPart& rows = {});
-  // All of it.
+  // The whole parameter.
   explicit FlatShard(Sizes sizes) : FlatShard(std::move(sizes), {}, 1, 0) {}
 
   const Sizes& sizes() const { return sizes_; }  // of the parameter
   const Cut& cut() const { return cut_; }
   const RowPart& rows() const { return rows_; }
-  Sizes part_sizes() const;  // of what a rank computes with, padding and all
+  Sizes part_sizes() const;  // of the part that a rank computes with, with padding
   std::int64_t part_elements() const;
-  std::int64_t stored() const;  // elements that a rank keeps, padding and all
-  // The range of the flattened part that is kept here; without the padding behind its end, but with that of
-  // the cut.
+  std::int64_t stored() const;  // elements of a shard, with padding
+  // The range of the flattened part that this rank stores. It includes the padding of the cut, but
+  // not the padding of the shards.
   std::int64_t begin() const;
   std::int64_t end() const;
-  // Ascending in both. What no run has is padding.
+  // Visits runs in ascending order. Elements of the shard that are in no run are padding.
   void for_each_run(const std::function<void(const ElementRun&)>& visit) const;
 
  private:
-  Sizes row_sizes() const;  // of its rows
+  Sizes row_sizes() const;  // of the parameter, with this rank's rows alone
 
   Sizes sizes_;
   Cut cut_;

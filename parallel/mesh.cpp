@@ -1,7 +1,7 @@
-// A rank's coordinates are its number in mixed radix: one stride and one degree for each axis. The experts'
-// axes divide the same ranks a second time, with strides of their own, so every query is the same loop over
-// rows. Names of groups are made from the axes that have more than one rank; axes that hold the same ranks
-// then give the same name, and no second group is made for them.
+// A rank's coordinates are its number in mixed radix: each axis has a stride and a degree. The axes
+// of the experts divide the same ranks again, with strides of their own, so every query is one loop
+// over kRows. A group's name joins the names of its axes with more than one rank. Axes with the
+// same ranks then get the same name, and no second group.
 #include "parallel/mesh.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ struct AxisRow {
   Axis axis;
   std::string_view name;
   std::string_view key;   // in [parallelism]
-  std::string_view word;  // in the arithmetic of a message
+  std::string_view word;  // in the arithmetic of messages
 };
 constexpr std::array<AxisRow, kAxes> kRows = {{
     {Axis::pp, "pp", "pipeline_parallel_degree", "pipeline"},
@@ -35,11 +35,11 @@ constexpr std::span<const AxisRow> kDenseRows = std::span(kRows).first<kDenseAxe
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
 constexpr std::int64_t kInferred = -1;
 
-// Puts what the other degrees leave in the place of the one that is -1.
+// Replaces a degree of -1 by the number of ranks over the product of the others.
 void infer(std::int64_t world_size, Degrees& degrees) {
   const auto inferred = std::find(degrees.begin(), degrees.end(), kInferred);
   if (inferred == degrees.end()) return;
-  const auto key = [&](auto at) { return kRows[static_cast<std::size_t>(at - degrees.begin())].key; };
+  const auto key = [&](auto it) { return kRows[static_cast<std::size_t>(it - degrees.begin())].key; };
   const auto second = std::find(inferred + 1, degrees.end(), kInferred);
   if (second != degrees.end())
     throw Error(ExitCode::config,
@@ -56,14 +56,14 @@ void infer(std::int64_t world_size, Degrees& degrees) {
   *inferred = world_size / others;
 }
 
-[[noreturn]] void refuse(std::int64_t world_size, const Degrees& degrees, std::int64_t made) {
+[[noreturn]] void refuse(std::int64_t world_size, const Degrees& degrees, std::int64_t ranks) {
   std::string product;
   for (const AxisRow& row : kDenseRows)
     product += fmt::format("{}{} {}", product.empty() ? "" : " * ", row.word, degrees[index(row.axis)]);
-  const std::int64_t others = made / degrees[index(Axis::dp_shard)];
+  const std::int64_t others = ranks / degrees[index(Axis::dp_shard)];
   throw Error(ExitCode::config,
               fmt::format("parallelism: {} = {} ranks, but the run has {}; start {} ranks, or {}", product,
-                          made, world_size, made,
+                          ranks, world_size, ranks,
                           world_size % others == 0
                               ? "set parallelism.data_parallel_shard_degree = -1 to take what is left"
                               : "choose degrees whose product is the number of ranks"));
@@ -82,20 +82,20 @@ Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree,
                   fmt::format("parallelism.{} = {} must be at least 1, or -1 to take the ranks that are left",
                               row.key, degree));
   infer(world_size_, degrees);
-  std::int64_t made = 1;
+  std::int64_t ranks = 1;
   for (std::size_t axis = kDenseAxes; axis-- > 0;) {
     degrees_[axis] = degrees[axis];
-    strides_[axis] = made;
-    made *= degrees[axis];
+    strides_[axis] = ranks;
+    ranks *= degrees[axis];
   }
-  if (made != world_size_) refuse(world_size_, degrees, made);
+  if (ranks != world_size_) refuse(world_size_, degrees, ranks);
   if (expert_tensor_degree != 1 && expert_tensor_degree != degree(Axis::tp))
     throw Error(ExitCode::config, fmt::format("parallelism.expert_tensor_parallel_degree = {} must be 1, or "
                                               "parallelism.tensor_parallel_degree = {}",
                                               expert_tensor_degree, degree(Axis::tp)));
   const bool cut = expert_tensor_degree > 1;
-  const std::int64_t sharers = degree(cut ? kCutShardAxes : kWholeShardAxes);
-  if (expert_degree < 1 || sharers % expert_degree != 0)
+  const std::int64_t expert_ranks = degree(cut ? kCutShardAxes : kWholeShardAxes);
+  if (expert_degree < 1 || expert_ranks % expert_degree != 0)
     throw Error(
         ExitCode::config,
         fmt::format(
@@ -103,16 +103,16 @@ Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree,
             "context {}{} = {}",
             expert_degree, degree(Axis::dp_shard), degree(Axis::cp),
             cut ? " (tensor parallelism cuts each expert)" : fmt::format(" * tensor {}", degree(Axis::tp)),
-            sharers));
+            expert_ranks));
   std::int64_t stride = 1;
-  const auto set = [&](Axis axis, std::int64_t ranks) {
-    degrees_[index(axis)] = ranks;
+  const auto set = [&](Axis axis, std::int64_t degree) {
+    degrees_[index(axis)] = degree;
     strides_[index(axis)] = stride;
-    stride *= ranks;
+    stride *= degree;
   };
   set(Axis::etp, expert_tensor_degree);
   set(Axis::ep, expert_degree);
-  set(Axis::efsdp, sharers / expert_degree);
+  set(Axis::efsdp, expert_ranks / expert_degree);
 }
 
 std::int64_t Mesh::degree(Axes axes) const {
@@ -123,24 +123,24 @@ std::int64_t Mesh::degree(Axes axes) const {
 }
 
 std::int64_t Mesh::coordinate(std::int64_t rank, Axes axes) const {
-  std::int64_t place = 0;
+  std::int64_t coordinate = 0;
   for (const AxisRow& row : kRows) {
     const std::size_t axis = index(row.axis);
-    if (axes.has(row.axis)) place = place * degrees_[axis] + rank / strides_[axis] % degrees_[axis];
+    if (axes.has(row.axis)) coordinate = coordinate * degrees_[axis] + rank / strides_[axis] % degrees_[axis];
   }
-  return place;
+  return coordinate;
 }
 
 std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
   std::vector<std::int64_t> ranks = {rank};
-  // Axis by axis, the outermost first, each rank so far becomes the ranks that differ from it on this axis
-  // alone.
+  // For each axis, the outermost first, replaces each rank by the ranks that differ from it on this
+  // axis.
   for (const AxisRow& row : kRows) {
     if (!axes.has(row.axis)) continue;
     const std::int64_t stride = strides_[index(row.axis)], degree = degrees_[index(row.axis)];
     std::vector<std::int64_t> more;
-    for (const std::int64_t of : ranks)
-      for (std::int64_t k = 0; k < degree; ++k) more.push_back(of + (k - of / stride % degree) * stride);
+    for (const std::int64_t r : ranks)
+      for (std::int64_t k = 0; k < degree; ++k) more.push_back(r + (k - r / stride % degree) * stride);
     ranks = std::move(more);
   }
   return ranks;

@@ -1,21 +1,20 @@
-// How the ranks of a run are divided: a grid with one axis for each kind of parallelism. Arithmetic alone: no
-// LibTorch, no connections. Parts of it are handed to parallel/groups/groups.h, which makes them process
-// groups.
+// The ranks of a run as a grid with one axis for each kind of parallelism. Arithmetic alone: no
+// LibTorch and no connections. parallel/groups/groups.h makes process groups of its subsets.
 //
-// Rank numbers run through the grid row by row: the last axis varies fastest. So the ranks of one
-// tensor-parallel group are neighbours, then those of one shard group, and a node holds whole shard groups
-// where it has room for them; replicas of a shard stand farther apart, and stages of a pipeline farthest: the
-// ranks of a stage are a block of neighbours.
+// Rank numbers run through the grid row by row: the last axis varies fastest. The ranks of a
+// tensor-parallel group are consecutive, then those of a shard group; a node holds whole shard
+// groups if they fit. Replicas of a shard are farther apart. The ranks of a pipeline stage are one
+// block of consecutive ranks.
 //
 //   8 ranks, dp_replicate 2, dp_shard 4:   replica 0 is 0 1 2 3    "dp" has all of them
 //                                          replica 1 is 4 5 6 7    "dp_replicate" of rank 5 is 1 5
 //
-// Experts divide the ranks of a replica in a way of their own: efsdp * ep * etp = dp_shard * cp * tp. Ranks
-// of one ep group have different experts, those of one efsdp group shards of the same; etp is tp where that
-// cuts experts, too, and then ep does not include it.
+// Experts divide the ranks of a replica differently: efsdp * ep * etp = dp_shard * cp * tp. Ranks
+// of an ep group have different experts; ranks of an efsdp group have shards of the same experts.
+// etp is 1, or tp if tensor parallelism cuts experts; ep then does not include tp.
 //
-//   8 ranks, dp_shard 4, tp 2, ep 4:   "tp" of rank 5 is 4 5,  "dp_shard" is 1 3 5 7,  "ep" is 4 5 6 7,
-//   "efsdp" is 1 5
+//   8 ranks, dp_shard 4, tp 2, ep 4, of rank 5:   "tp" is 4 5        "dp_shard" is 1 3 5 7
+//                                                 "ep" is 4 5 6 7    "efsdp" is 1 5
 #pragma once
 
 #include <array>
@@ -28,13 +27,14 @@
 
 namespace rondo {
 
-// Outermost first.
+// The outermost axis first.
 enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp, efsdp, ep, etp };
 inline constexpr std::size_t kAxes = 8;
-inline constexpr std::size_t kDenseAxes = 5;  // all but the experts' own
-std::string_view axis_name(Axis axis);        // "dp_shard": as torchtitan calls it
+inline constexpr std::size_t kDenseAxes = 5;  // all but efsdp, ep and etp
+std::string_view axis_name(Axis axis);        // "dp_shard": torchtitan's name
 
-// One axis, or the union of several: of dp_shard, cp and tp, or of efsdp, ep and etp, but not of both kinds.
+// One axis, or the union of several. A union may have dp_shard, cp and tp, or efsdp, ep and etp,
+// but not axes of both kinds.
 class Axes {
  public:
   constexpr Axes(Axis axis) : Axes({axis}) {}
@@ -53,68 +53,70 @@ class Axes {
   std::array<bool, kAxes> has_{};
 };
 
-// The ranks that read rows of their own: every copy of the model times every shard of it.
+// Ranks with different rows of the batch: every replica times every shard.
 inline constexpr Axes kDataAxes = {Axis::dp_replicate, Axis::dp_shard};
-// Those that read tokens of their own: a row's are divided among the ranks of its context.
+// Ranks with different tokens of the batch: context parallelism divides the tokens of a row.
 inline constexpr Axes kTokenAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp};
 inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
-// The ranks with the same stages of a pipeline. They run the same functions.
+// Ranks with the same pipeline stages. They run the same functions.
 inline constexpr Axes kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
-// The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut
-// all that have tokens of their own (parallel/sharding.h).
+// Ranks that shard one copy of a parameter: of a cut parameter, the ranks with the same part; of
+// any other, also the ranks of tp (parallel/rank_context.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
-// The same of experts: of a part of each, and of what of them is not cut.
+// The same for the parameters of experts, cut over etp and not.
 inline constexpr Axes kCutExpertShardAxes = Axis::efsdp;
 inline constexpr Axes kWholeExpertShardAxes = {Axis::efsdp, Axis::etp};
-// The ranks whose tokens meet in an expert (parallel/expert_parallel.h).
+// Ranks whose tokens one expert computes (parallel/expert_parallel.h).
 inline constexpr Axes kExpertTokenAxes = {Axis::ep, Axis::etp};
-// Those that collectives use, each a group where it has more than one rank.
+// The groups of collectives. Each is a process group if it has more than one rank.
 inline constexpr std::array<Axes, 12> kGroups = {
     kAllAxes, kTokenAxes,         kWholeShardAxes, kCutShardAxes, kCutExpertShardAxes, kWholeExpertShardAxes,
     Axis::ep, Axis::dp_replicate, Axis::cp,        Axis::tp,      Axis::etp,           kExpertTokenAxes};
 // The name of the group of kDataAxes.
 inline const std::string kDataParallelGroup = "dp";
 
-// By Axis, without the experts' own. -1, for one of them: the ranks that the others leave.
+// By Axis, for the dense axes. At most one may be -1: it is inferred from the number of ranks.
 using Degrees = std::array<std::int64_t, kDenseAxes>;
 
-// A group of ranks as collectives know it: each rank is in one group of that name.
+// A group of ranks as collectives name it. Each rank is in one group of a name.
 struct AxisGroup {
   std::string name;
-  std::int64_t ranks = 1;   // with one there is no process group, and nothing to do
-  std::int64_t stride = 1;  // from one of its ranks to the next
+  std::int64_t ranks = 1;   // 1: there is no process group
+  std::int64_t stride = 1;  // difference of consecutive ranks on the innermost axis of the group
 };
 
 class Mesh {
  public:
   Mesh() : Mesh(1, {1, 1, 1, 1, 1}) {}
-  // Throws Error(config), with the arithmetic, where the degrees do not make `world_size` ranks.
-  // `expert_degree`: of Axis::ep; `expert_tensor_degree`: of Axis::etp, 1 or that of Axis::tp.
+  // Throws Error(config) with the arithmetic if the product of the degrees is not `world_size`, or
+  // if the degrees of the experts do not fit. `expert_degree`: of Axis::ep. `expert_tensor_degree`:
+  // of Axis::etp, 1 or the degree of Axis::tp.
   Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree = 1,
        std::int64_t expert_tensor_degree = 1);
 
   std::int64_t world_size() const { return world_size_; }
   std::int64_t degree(Axes axes) const;
-  // The place of a rank in its group, from 0 on.
+  // The index of a rank in its group.
   std::int64_t coordinate(std::int64_t rank, Axes axes) const;
-  // The ranks of its group, ascending: the place in this list is the coordinate.
+  // The ranks of its group in ascending order. The index in this list is the coordinate.
   std::vector<std::int64_t> members(std::int64_t rank, Axes axes) const;
-  // Axes that hold the same ranks have the same group: where either data axis has one rank, the other one's
-  // is "dp". "ep" alone is always a group of its own: what experts exchange does not stand behind what else
-  // these ranks send.
+  // Axes with the same ranks have the same group: if one of the data axes has one rank, the group
+  // of the other one is "dp". "ep" alone is always a separate group, so that the exchange of tokens
+  // does not wait for other collectives of the same ranks.
   AxisGroup group(Axes axes) const;
-  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": what has more than one rank; "" on one
-  // rank.
+  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": the axes with more than one rank.
+  // "" with one rank.
   std::string text() const;
 
  private:
   std::int64_t world_size_;
   std::array<std::int64_t, kAxes> degrees_{};
-  std::array<std::int64_t, kAxes> strides_{};  // from one rank of an axis to the next
+  std::array<std::int64_t, kAxes> strides_{};  // difference of consecutive ranks on an axis
 };
 
-// What a second group of the same ranks is called beside the first, for gathers beside reductions.
+// Suffix of the name of a second group of the same ranks, whose gathers overlap the first one's
+// reductions.
 inline const std::string kGatherGroupSuffix = "_gather";
 
 }  // namespace rondo

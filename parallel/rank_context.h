@@ -1,9 +1,9 @@
-// What a decoder's forward uses of the ranks: one member for each axis of parallelism. A decoder is written
-// for one rank; with one rank on an axis, its member is the identity or the plain op.
+// What a decoder's forward uses of the ranks: one member for each axis of parallelism. A decoder is
+// written for one rank; with one rank on an axis, its member is the identity or the plain op.
 //
-// Between layers, activations are [N, D]: N tokens of this rank, D the model dim. A weight that is not cut
-// (parallel/flat_shard.h) is applied to these tokens alone. Its gradient is then a sum over ranks as well as
-// over tokens.
+// Between layers, activations are [N, D]: N tokens of this rank, D the model dim. A weight that is
+// not cut (parallel/flat_shard.h) is applied to these tokens alone. Its gradient is then a sum over
+// ranks as well as over tokens.
 #pragma once
 
 #include <memory>

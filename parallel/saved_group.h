@@ -1,4 +1,5 @@
-// A group of ranks in the context of an autograd function, for its backward.
+// Saves a group of ranks in the context of an autograd function, for its backward. The group's
+// stride is not saved.
 #pragma once
 
 #include "parallel/mesh.h"

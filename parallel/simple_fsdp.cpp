@@ -1,9 +1,9 @@
-// The shard is cast before it is gathered, so that the all-gather moves the smaller type; the gradient is
-// cast before it is reduced. Padding is cut off after the gather and added again before the reduce-scatter. A
-// plain autograd layer would save the whole weight for its backward. The resharding layers save the shard and
-// gather again there. A gradient that is not reduced is added to its sum as soon as it is there, so that a
-// backward holds one at a time. A backward may run in two halves (trainer/step/functions/microbatches.h), so
-// a layer makes the gradient of its weight only where that is asked for.
+// The shard is cast before the all-gather, and the gradient before its reduction, so that
+// collectives move the configured dtypes. Padding is cut off after the all-gather and added before
+// the reduce-scatter. A plain autograd layer would save the whole weight for its backward. The
+// resharding layers save the shard and gather again there. A gradient that is not reduced is added
+// to its sum at once, so that a backward holds one whole gradient at a time. A backward may run in
+// two halves, so a layer computes the gradient of its weight only if autograd needs it.
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
@@ -23,7 +23,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Shared with the contexts of autograd functions, so a backward may outlive the weights.
+// Contexts of autograd functions share it, so a backward may outlive the weights.
 struct Parameter final : torch::CustomClassHolder, ShardedParameter {
   Parameter(std::string name, ShardedParameter parameter, FsdpOptions options)
       : ShardedParameter(std::move(parameter)), name(std::move(name)), options(std::move(options)) {}
@@ -35,7 +35,7 @@ using ParameterPtr = c10::intrusive_ptr<Parameter>;
 void save_parameter(AutogradContext* context, const ParameterPtr& parameter) {
   context->saved_data["parameter"] = at::IValue::make_capsule(parameter);
 }
-// Valid as long as the context.
+// The context owns it.
 const Parameter& saved_parameter(AutogradContext* context) {
   return dynamic_cast<const Parameter&>(*context->saved_data.at("parameter").toCapsule());
 }
@@ -51,7 +51,7 @@ at::Tensor gather(const at::Tensor& shard, const Parameter& parameter) {
   return flat.view(sizes);
 }
 
-// The shard's gradient; undefined where it was added to the sum instead.
+// Returns the gradient of the shard; undefined if it was added to the sum instead.
 at::Tensor reduce_or_accumulate(const at::Tensor& gradient, const at::Tensor& shard,
                                 const Parameter& parameter) {
   const PathScope scope(parameter.name);
@@ -77,7 +77,8 @@ struct Unshard : torch::autograd::Function<Unshard> {
   }
 };
 
-// A linear layer that keeps the shard for its backward instead of the whole weight, and gathers again there.
+// A linear layer that saves the shard for its backward instead of the weight, and gathers again
+// there.
 struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
                             const ParameterPtr& parameter) {
@@ -104,7 +105,7 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   }
 };
 
-// The same with a matrix for each run of rows: [E, out, in], or [E, in, out] where inputs come first.
+// The same with a matrix for each run of rows: [E, out, in], or [E, in, out] with `inputs_first`.
 struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
                             const at::Tensor& ends, const ParameterPtr& parameter, bool inputs_first) {

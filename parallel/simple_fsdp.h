@@ -1,14 +1,15 @@
-// SimpleFSDP (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile", 2024).
-// Parameters are stored as flat shards (parallel/flat_shard.h). Reading a parameter casts and all-gathers
-// it; the backward reduce-scatters its gradient. Replicas of the sharded model then sum their gradients, each
-// rank with the ranks that store the same shard (HSDP; DDP where a shard is the whole parameter). All are
-// autograd functions over dispatcher ops, so a trace shows every collective as a node.
+// SimpleFSDP (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
+// 2024). Parameters are stored as flat shards (parallel/flat_shard.h). Reading a parameter casts
+// and all-gathers it; the backward reduce-scatters its gradient. Replicas of the sharded model then
+// sum their gradients, each rank with the ranks that store the same shard (HSDP; DDP where a shard
+// is the whole parameter). All are autograd functions over dispatcher ops, so a trace shows every
+// collective as a node.
 //
-// Gradients are summed over ranks and not divided: the loss is already divided by the global number of
-// tokens.
+// Gradients are summed over ranks and not divided: the loss is already divided by the global number
+// of tokens.
 //
-// The gather and the reduction of a parameter run with its name as their module path (support/scope.h). The
-// compiler recognizes their nodes by it.
+// The gather and the reduction of a parameter run with its name as their module path
+// (support/scope.h). The compiler recognizes their nodes by it.
 //
 // Shape suffixes: N rows of activations, E experts of this rank.
 #pragma once
@@ -39,13 +40,14 @@ struct FsdpOptions {
 class Weights {
  public:
   virtual ~Weights() = default;
-  // The part of the parameter that this rank computes with, in the compute dtype. Backward: the reduced
-  // gradient of the shard in its dtype, or none where the gradient was accumulated (ShardedParameter::sum).
+  // The part of the parameter that this rank computes with, in the compute dtype. Backward: the
+  // reduced gradient of the shard in its dtype, or none where the gradient was accumulated
+  // (ShardedParameter::sum).
   virtual at::Tensor get(std::string_view leaf) const = 0;
   // x [..., in] times the transpose of the open scope's "weight" [out, in].
   virtual at::Tensor linear(const at::Tensor& x) const = 0;
-  // x [N, in] times the transposes of the weights [E, out, in], one for each run of rows: run e ends before
-  // row ends[e] (ops/grouped_mm/grouped_mm.h).
+  // x [N, in] times the transposes of the weights [E, out, in], one for each run of rows: run e
+  // ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
   // The same with weights [E, in, out], not transposed.
   virtual at::Tensor grouped_mm(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
@@ -57,7 +59,8 @@ struct ShardedParameter {
   at::Tensor shard;                 // [stored elements], requires grad
   std::vector<std::int64_t> sizes;  // of the part that this rank computes with
   AxisGroup shards{};               // the ranks among which this part is sharded
-  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the backward reduces.
+  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the backward
+  // reduces.
   at::Tensor sum = {};
   std::optional<Float8Options> float8 = {};  // of a linear layer with float8 products
 };
@@ -67,8 +70,8 @@ std::shared_ptr<const Weights> sharded_weights(ShardedParameters parameters, con
 
 // The sum of a gradient over the replicas, in reduce_dtype; `gradient` itself with one replica.
 at::Tensor sum_over_replicas(const at::Tensor& gradient, const FsdpOptions& options);
-// The sum over `shards` and the replicas of a whole gradient, in reduce_dtype: the [stored] elements of this
-// rank.
+// The sum over `shards` and the replicas of a whole gradient, in reduce_dtype: the [stored]
+// elements of this rank.
 at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
                            const FsdpOptions& options);
 

@@ -1,8 +1,7 @@
-// All-gather and reduce-scatter of tokens are each other's backward, so one function serves both. The
-// cross-entropy needs two all-reduces: the largest logit of each token, then one that carries the sum of
-// exponentials and the label's logit together. A label belongs to one rank, and the others add zero.
-// Probabilities are saved, so the backward needs no collective. Whether the vocabulary is padded is decided
-// alike on all ranks, since their graphs must be equal.
+// The cross-entropy needs two all-reduces: of the largest logit of each token, then of the sum of
+// exponentials together with the label's logit. One rank has the label's logit, and the others add
+// zero. Probabilities are saved, so the backward needs no collective. All ranks mask padded columns
+// if any rank has some, because their graphs must be equal.
 #include "parallel/tensor_parallel.h"
 
 #include <ATen/TensorOperators.h>
@@ -37,10 +36,9 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const std::int64_t each = all_logits.size(1), first = tensor.rank * each;
     const std::int64_t real = std::clamp<std::int64_t>(vocabulary - first, 0, each);
     Tensor logits = all_logits;
-    const bool padded =
-        each * tensor.group.ranks > vocabulary;  // on all ranks, though only the last ones have some
+    const bool padded = each * tensor.group.ranks > vocabulary;  // the same on all ranks
     if (padded) {
-      const Tensor columns = at::cumsum(logits.new_ones({each}), 0, at::kInt);  // from 1 on
+      const Tensor columns = at::cumsum(logits.new_ones({each}), 0, at::kInt);  // 1, 2, ...
       const Tensor padding = columns > real;
       logits = logits.masked_fill(padding.unsqueeze(0), -std::numeric_limits<float>::infinity());
     }

@@ -1,10 +1,10 @@
-// Tensor parallelism with sequence parallelism (Shoeybi et al., "Megatron-LM", 2019; Korthikanti et al.,
-// "Reducing Activation Recomputation in Large Transformer Models", 2022). Ranks divide each layer. Between
-// layers, each rank has some of their tokens. All are autograd functions over dispatcher ops, so a trace
-// shows every collective as a node.
+// Tensor parallelism with sequence parallelism (Shoeybi et al., "Megatron-LM", 2019; Korthikanti et
+// al., "Reducing Activation Recomputation in Large Transformer Models", 2022). Ranks divide each
+// layer. Between layers, each rank has some of their tokens. All are autograd functions over
+// dispatcher ops, so a trace shows every collective as a node.
 //
-// Shape suffixes: N tokens of this rank, T tokens of the tensor-parallel group, B rows of the batch, S tokens
-// of a row, D model dim, V vocabulary ids of this rank.
+// Shape suffixes: N tokens of this rank, T tokens of the tensor-parallel group, B rows of the
+// batch, S tokens of a row, D model dim, V vocabulary ids of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,13 +29,13 @@ class SequenceParallel {
   virtual at::Tensor all_gather(const at::Tensor& x_N) const { return x_N; }
   // [T, ...] -> [N, ...]: the sum over the ranks, at this rank's tokens. Backward: all-gather.
   virtual at::Tensor reduce_scatter(const at::Tensor& partial_sums_T) const { return partial_sums_T; }
-  // Rows of an embedding for the ids [B, S] of all T tokens; [N, D] at this rank's tokens. Rank r has the
-  // rows of ids [r * V, (r + 1) * V).
+  // Rows of an embedding for the ids [B, S] of all T tokens; [N, D] at this rank's tokens. Rank r
+  // has the rows of ids [r * V, (r + 1) * V).
   virtual at::Tensor embedding(const at::Tensor& weight_VD, const at::Tensor& ids_BS) const;
-  // The sum over the T tokens of their cross-entropy: [], the same on every rank. Rank r has the logits of
-  // ids [r * V, (r + 1) * V); ids from `vocabulary` on are padding. A token with the label `ignored` has no
-  // loss. With several ranks, the loss has the dtype sum_dtype(logits). Logits are not gathered, and the
-  // backward has no collective.
+  // The sum over the T tokens of their cross-entropy: [], the same on every rank. Rank r has the
+  // logits of ids [r * V, (r + 1) * V); ids from `vocabulary` on are padding. A token with the
+  // label `ignored` has no loss. With several ranks, the loss has the dtype sum_dtype(logits).
+  // Logits are not gathered, and the backward has no collective.
   virtual at::Tensor cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
                                    std::int64_t vocabulary, std::int64_t ignored) const;
 };
