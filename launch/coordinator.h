@@ -16,9 +16,9 @@
 
 #include "launch/crash_loop.h"
 #include "launch/options.h"
+#include "launch/rank_status.h"
 #include "launch/rendezvous/handshake.h"
 #include "launch/rendezvous/messages.h"
-#include "launch/standing.h"
 
 namespace rondo::launch {
 

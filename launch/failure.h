@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/rank_status.h"
 #include "launch/rendezvous/messages.h"
-#include "launch/standing.h"
 
 namespace rondo::launch {
 

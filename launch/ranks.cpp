@@ -17,8 +17,8 @@
 #include <filesystem>
 
 #include "launch/failure.h"
+#include "launch/rank_status.h"
 #include "launch/spawn.h"
-#include "launch/standing.h"
 #include "support/error.h"
 
 namespace rondo::launch {

@@ -1,4 +1,4 @@
-#include "launch/standing.h"
+#include "launch/rank_status.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Which rank held the others up, by where ranks stood.
-#include "launch/standing.h"
+#include "launch/rank_status.h"
 
 #include <signal.h>
 #include <sys/wait.h>
