@@ -296,21 +296,22 @@ void Coordinator::forward(const Member& from, int signal) {
 std::vector<int> Coordinator::find_root_cause() {
   root_cause_.reset();
   std::vector<int> codes;
-  std::vector<Standing> standings;
+  std::vector<RankStatus> statuses;
   for (const auto& member : members_) {
     const Ended& ended = *member->ended;
     codes.insert(codes.end(), ended.codes.begin(), ended.codes.end());
-    standings.insert(standings.end(), ended.standings.begin(), ended.standings.end());
+    statuses.insert(statuses.end(), ended.statuses.begin(), ended.statuses.end());
   }
-  holdup_ = find_holdup(standings);
+  hang_culprit_ = find_hang_culprit(statuses);
   for (const auto& member : members_) {
     const auto& first = member->ended->first;
-    if (first && (!root_cause_ || is_likelier_cause(*first, *root_cause_, holdup_))) root_cause_ = first;
+    if (first && (!root_cause_ || is_likelier_cause(*first, *root_cause_, hang_culprit_)))
+      root_cause_ = first;
   }
   // Ranks that a signal ends do not all go at the same moment: then a lost peer is no cause.
   if (signalled_ && root_cause_ && root_cause_->code() == static_cast<int>(ExitCode::peer) && !lost_a_node_)
     root_cause_.reset();
-  if (!root_cause_ || root_cause_->code() != static_cast<int>(ExitCode::peer)) holdup_.reset();
+  if (!root_cause_ || root_cause_->code() != static_cast<int>(ExitCode::peer)) hang_culprit_.reset();
   return codes;
 }
 
@@ -324,7 +325,7 @@ void Coordinator::decide_if_all_ended() {
       root_cause_ && may_restart(code) && !signalled_ && !lost_a_node_ && generation_ < options_.max_restarts;
   std::string report;
   if (root_cause_) report = describe(*root_cause_, static_cast<int>(codes.size()), options_.nodes);
-  if (holdup_) report += "\n  " + holdup_->text;
+  if (hang_culprit_) report += "\n  " + hang_culprit_->text;
   if (!again) return finish(code, report);
   if (const std::string loop = crash_loop_.add(*root_cause_); !loop.empty())
     return finish(static_cast<int>(ExitCode::do_not_requeue),

@@ -43,7 +43,7 @@ class Coordinator {
   // Set when finished because a rank failed.
   const std::optional<Failure>& root_cause() const { return root_cause_; }
   // Set where that is a lost peer, and a rank is known to have held the others up.
-  const std::optional<Holdup>& holdup() const { return holdup_; }
+  const std::optional<HangCulprit>& hang_culprit() const { return hang_culprit_; }
 
  private:
   enum class State { joining, running, stopping, finished };
@@ -97,7 +97,7 @@ class Coordinator {
   bool signalled_ = false;
   bool lost_a_node_ = false;
   std::optional<Failure> root_cause_;
-  std::optional<Holdup> holdup_;
+  std::optional<HangCulprit> hang_culprit_;
   CrashLoop crash_loop_;
 };
 

@@ -122,12 +122,14 @@ std::optional<ErrorFile> read_error_file(const std::string& path) {
   return result;
 }
 
-bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<Holdup>& holdup) {
+bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<HangCulprit>& hang_culprit) {
   const auto is_consequence = [](const Failure& failure) {
     return failure.code() == static_cast<int>(ExitCode::peer) && failure.rank >= 0;  // not: a lost node
   };
   if (is_consequence(a) != is_consequence(b)) return is_consequence(b);
-  const auto held_up = [&](const Failure& failure) { return holdup && failure.rank == holdup->culprit.rank; };
+  const auto held_up = [&](const Failure& failure) {
+    return hang_culprit && failure.rank == hang_culprit->status.rank;
+  };
   if (is_consequence(a) && held_up(a) != held_up(b)) return held_up(a);
   return a.time_s < b.time_s;
 }
@@ -177,7 +179,7 @@ std::string run_folder_in(const std::string& file) {
 }
 
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
-                     double attempt_began_s, const std::optional<Holdup>& holdup) {
+                     double attempt_began_s, const std::optional<HangCulprit>& hang_culprit) {
   // Whoever holds the lock now is another run, and the folder is its own.
   const std::optional<FolderLock> lock = FolderLock::take(run_folder, FileUse::run);
   if (!lock) return;
@@ -193,13 +195,13 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
   if (modified_s(path) >= attempt_began_s) {
     Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
     if (integer_field(own, "exit_code", 0, 255) == failure.code()) {
-      if (!holdup) return;
+      if (!hang_culprit) return;
       content = std::move(own);
     }
   }
-  if (holdup) {
-    content["culprit"] = to_json(holdup->culprit);
-    content["culprit"]["text"] = holdup->text;
+  if (hang_culprit) {
+    content["culprit"] = to_json(hang_culprit->status);
+    content["culprit"]["text"] = hang_culprit->text;
     const Json event = {{"time", utc(wall_time_s())}, {"event", "held_up"}, {"culprit", content["culprit"]}};
     AppendFile(run_folder + "/events.jsonl")
         .append(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");

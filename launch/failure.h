@@ -20,7 +20,8 @@ std::optional<ErrorFile> read_error_file(const std::string& path);
 
 // A death by another rank's fault (exit code 7) is likelier a consequence, but for the rank that held the
 // others up; else the earlier one is the cause.
-bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<Holdup>& holdup = {});
+bool is_likelier_cause(const Failure& a, const Failure& b,
+                       const std::optional<HangCulprit>& hang_culprit = {});
 
 // "exit code 4 (data)", "SIGKILL"
 std::string cause_of(const Failure& failure);
@@ -39,10 +40,10 @@ std::string run_folder_in(const std::string& file);
 
 // Writes {"exit_code","signal","rank","reason","attempt","ended_at","by"} to run_folder/exit.json, unless
 // rank 0 wrote its own there since `attempt_began_s` with the same exit code: that one says more, and is
-// kept. Either gets "culprit", the standing of the rank that held the others up, and events.jsonl a line of
+// kept. Either gets "culprit", the status of the rank that held the others up, and events.jsonl a line of
 // it. Nothing where another run has the folder by now. Throws FileError.
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
-                     double attempt_began_s, const std::optional<Holdup>& holdup = {});
+                     double attempt_began_s, const std::optional<HangCulprit>& hang_culprit = {});
 
 // Seconds since the epoch. The second clock is the one that files are stamped with.
 double wall_time_s();

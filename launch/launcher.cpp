@@ -352,7 +352,7 @@ class Launcher {
       failure.message = finish_->report;
     }
     try {
-      write_exit_json(run_folder, failure, generation_, attempt_began_s_, coordinator_->holdup());
+      write_exit_json(run_folder, failure, generation_, attempt_began_s_, coordinator_->hang_culprit());
     } catch (const Error& error) {
       output_.say(error.what());
     }

@@ -22,40 +22,39 @@ bool is_stopped(pid_t pid) {
 }
 
 // The other rank of the message that this one waits for: "receive 3 of group pp_0_to_1" waits for rank 0.
-std::optional<int> awaited_by(const Standing& standing) {
+std::optional<int> awaited_by(const RankStatus& status) {
   static const std::regex kMessage("(send|receive) [0-9]+ of group pp_([0-9]{1,9})_to_([0-9]{1,9})");
   std::smatch parts;
-  if (!std::regex_match(standing.collective, parts, kMessage)) return std::nullopt;
+  if (!std::regex_match(status.collective, parts, kMessage)) return std::nullopt;
   return std::stoi(parts[parts[1] == "send" ? 3 : 2]);
 }
 
-bool in_pipeline(const std::vector<Standing>& standings) {
-  return std::any_of(standings.begin(), standings.end(),
-                     [](const Standing& one) { return awaited_by(one).has_value(); });
+bool in_pipeline(const std::vector<RankStatus>& statuses) {
+  return std::any_of(statuses.begin(), statuses.end(),
+                     [](const RankStatus& one) { return awaited_by(one).has_value(); });
 }
 
-auto place_of(const Standing& standing, bool calls_compare) {
-  return std::make_tuple(!standing.stopped, standing.waits, standing.step,
-                         calls_compare ? standing.calls : 0);
+auto place_of(const RankStatus& status, bool calls_compare) {
+  return std::make_tuple(!status.stopped, status.waits, status.step, calls_compare ? status.calls : 0);
 }
 
 // From a rank that waits for a message to the one that it waits for, and on, until one waits for no message,
 // is not among these, or was met before.
-void put_awaited_first(std::vector<Standing>& standings) {
-  auto first = standings.begin();
-  for (std::size_t hops = 1; hops < standings.size() && first->waits && !first->stopped; ++hops) {
+void put_awaited_first(std::vector<RankStatus>& statuses) {
+  auto first = statuses.begin();
+  for (std::size_t hops = 1; hops < statuses.size() && first->waits && !first->stopped; ++hops) {
     const std::optional<int> awaited = awaited_by(*first);
-    const auto next = std::find_if(standings.begin(), standings.end(),
-                                   [&](const Standing& one) { return one.rank == awaited; });
-    if (next == standings.end()) break;
+    const auto next = std::find_if(statuses.begin(), statuses.end(),
+                                   [&](const RankStatus& one) { return one.rank == awaited; });
+    if (next == statuses.end()) break;
     first = next;
   }
-  std::rotate(standings.begin(), first, first + 1);
+  std::rotate(statuses.begin(), first, first + 1);
 }
 
 }  // namespace
 
-Standing standing_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s) {
+RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s) {
   // Back where it started, it has done all its steps.
   const bool gone = ended && seen.doing != progress::Doing::starting;
   const bool stopped = !ended && is_stopped(pid);
@@ -64,26 +63,26 @@ Standing standing_of(int rank, pid_t pid, bool ended, const progress::Seen& seen
           still_s, how + where(seen), seen.collective, seen.module};
 }
 
-void sort_by_progress(std::vector<Standing>& standings) {
-  const bool pipeline = in_pipeline(standings);
-  std::stable_sort(standings.begin(), standings.end(), [&](const Standing& a, const Standing& b) {
+void sort_by_progress(std::vector<RankStatus>& statuses) {
+  const bool pipeline = in_pipeline(statuses);
+  std::stable_sort(statuses.begin(), statuses.end(), [&](const RankStatus& a, const RankStatus& b) {
     return std::tuple_cat(place_of(a, !pipeline), std::tie(a.collective)) <
            std::tuple_cat(place_of(b, !pipeline), std::tie(b.collective));
   });
-  if (pipeline) put_awaited_first(standings);
+  if (pipeline) put_awaited_first(statuses);
 }
 
-std::optional<Holdup> find_holdup(std::vector<Standing> standings) {
-  if (standings.size() < 2) return std::nullopt;
-  sort_by_progress(standings);
-  const bool pipeline = in_pipeline(standings);
-  const Standing &behind = standings.front(), &ahead = standings.back();
+std::optional<HangCulprit> find_hang_culprit(std::vector<RankStatus> statuses) {
+  if (statuses.size() < 2) return std::nullopt;
+  sort_by_progress(statuses);
+  const bool pipeline = in_pipeline(statuses);
+  const RankStatus &behind = statuses.front(), &ahead = statuses.back();
   if (behind.still_s < kStandsStill_s && !behind.stopped) return std::nullopt;
   const bool all_wait = behind.waits && !behind.stopped;
   if (place_of(behind, !pipeline) == place_of(ahead, !pipeline) &&
       (!all_wait || behind.collective == ahead.collective))
     return std::nullopt;
-  return Holdup{
+  return HangCulprit{
       behind,
       fmt::format("{} for {:.1f} s at step {}, {}; rank {} is at step {}, {}",
                   all_wait ? fmt::format("ranks wait for {}: rank {} has stood still",

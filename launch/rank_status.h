@@ -19,16 +19,16 @@ namespace rondo::launch {
 
 // `pid`: of the rank's process, alive or not. `ended`: with exit code 0. `still_s`: for how long the rank has
 // noted nothing.
-Standing standing_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);
+RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);
 
 // The first is the likeliest to hold the others up, the last the least.
-void sort_by_progress(std::vector<Standing>& standings);
+void sort_by_progress(std::vector<RankStatus>& statuses);
 
-struct Holdup {
-  Standing culprit;
+struct HangCulprit {
+  RankStatus status;
   std::string text;  // "rank 1 holds the others up: ..."
 };
 // Nothing where all ranks stand at the same place, or where the one behind has not stood still.
-std::optional<Holdup> find_holdup(std::vector<Standing> standings);
+std::optional<HangCulprit> find_hang_culprit(std::vector<RankStatus> statuses);
 
 }  // namespace rondo::launch

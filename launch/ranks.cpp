@@ -137,13 +137,13 @@ void Ranks::look_at_progress() {
   }
 }
 
-std::vector<Standing> Ranks::standings() const {
-  std::vector<Standing> all;
+std::vector<RankStatus> Ranks::statuses() const {
+  std::vector<RankStatus> all;
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (const auto seen = rank.page->seen())
       all.push_back(
-          standing_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
+          rank_status_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
   }
   sort_by_progress(all);
   if (all.size() > 2) all.erase(all.begin() + 1, all.end() - 1);
@@ -192,7 +192,7 @@ void Ranks::reap(Rank& rank) {
     if (forwarder) forwarder->drain();
   if (!is_failure(rank) || first_failed_s_) return;
   first_failed_s_ = now_s();
-  if (!stopped_s_) standings_ = standings();
+  if (!stopped_s_) statuses_ = statuses();
 }
 
 void Ranks::signal_all(int signal) {
@@ -211,7 +211,7 @@ void Ranks::forward(int signal) {
 
 void Ranks::stop() {
   if (stopped_s_) return;
-  if (!first_failed_s_) standings_ = standings();  // for a failure on another node
+  if (!first_failed_s_) statuses_ = statuses();  // for a failure on another node
   stopped_s_ = now_s();
   stopped_wall_s_ = wall_time_s();
   signal_all(SIGTERM);
@@ -281,20 +281,20 @@ Failure Ranks::failure_of(int local_rank) const {
 
 // What ended after we told it to is no cause, unless it had reported its failure before.
 std::optional<Failure> Ranks::first_failure() const {
-  const auto holdup = find_holdup(standings_);
+  const auto hang_culprit = find_hang_culprit(statuses_);
   std::optional<Failure> first;
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (!is_failure(rank)) continue;
     const Failure failure = failure_of(i);
     if (rank.was_stopped && failure.time_s >= stopped_wall_s_) continue;
-    if (!first || is_likelier_cause(failure, *first, holdup)) first = failure;
+    if (!first || is_likelier_cause(failure, *first, hang_culprit)) first = failure;
   }
   return first;
 }
 
 Ended Ranks::ended() const {
-  Ended ended{start_.generation, first_failure(), {}, standings_};
+  Ended ended{start_.generation, first_failure(), {}, statuses_};
   for (const Rank& rank : ranks_) ended.codes.push_back(exit_code_of(*rank.status));
   return ended;
 }

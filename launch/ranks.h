@@ -71,7 +71,7 @@ class Ranks {
   void reap(Rank& rank);
   bool is_failure(const Rank& rank) const;
   void look_at_progress();
-  std::vector<Standing> standings() const;
+  std::vector<RankStatus> statuses() const;
   void kill_late();
   Failure failure_of(int local_rank) const;
   std::optional<Failure> first_failure() const;
@@ -87,7 +87,7 @@ class Ranks {
   std::optional<double> forwarded_s_;  // monotonic: since when the ranks are asked to end
   double stopped_wall_s_ = 0;
   std::optional<double> first_failed_s_;  // monotonic
-  std::vector<Standing> standings_;  // before any was stopped: the likeliest to hold others up, the least
+  std::vector<RankStatus> statuses_;  // before any was stopped: the likeliest to hold others up, the least
 };
 
 }  // namespace rondo::launch

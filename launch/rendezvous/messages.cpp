@@ -22,7 +22,7 @@ constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024;
-constexpr int kMaxStandings = 2;
+constexpr int kMaxStatuses = 2;
 constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
 
 // Reads fields and remembers whether all were sound.
@@ -86,19 +86,19 @@ std::optional<Failure> to_failure(const Json& object) {
   return fields.sound() ? std::optional(failure) : std::nullopt;
 }
 
-std::optional<Standing> to_standing(const Json& object) {
+std::optional<RankStatus> to_rank_status(const Json& object) {
   Fields fields(object);
-  Standing standing;
-  standing.rank = fields.integer("rank", 0, kMaxWorldSize);
-  standing.step = fields.large("step", 0, INT64_MAX);
-  standing.calls = fields.large("calls", 0, INT64_MAX);
-  standing.stopped = fields.integer("stopped", 0, 1) != 0;
-  standing.waits = fields.integer("waits", 0, 1) != 0;
-  standing.still_s = fields.number("still_s");
-  standing.where = fields.text("where");
-  standing.collective = fields.text("collective");
-  standing.module = fields.text("module");
-  return fields.sound() ? std::optional(standing) : std::nullopt;
+  RankStatus status;
+  status.rank = fields.integer("rank", 0, kMaxWorldSize);
+  status.step = fields.large("step", 0, INT64_MAX);
+  status.calls = fields.large("calls", 0, INT64_MAX);
+  status.stopped = fields.integer("stopped", 0, 1) != 0;
+  status.waits = fields.integer("waits", 0, 1) != 0;
+  status.still_s = fields.number("still_s");
+  status.where = fields.text("where");
+  status.collective = fields.text("collective");
+  status.module = fields.text("module");
+  return fields.sound() ? std::optional(status) : std::nullopt;
 }
 
 bool has_type(const Json& message, const char* type) {
@@ -199,12 +199,12 @@ bool Channel::take_frame(std::vector<Json>& messages) {
   return true;
 }
 
-Json to_json(const Standing& standing) {
-  return {{"rank", standing.rank},           {"step", standing.step},
-          {"calls", standing.calls},         {"stopped", standing.stopped ? 1 : 0},
-          {"waits", standing.waits ? 1 : 0}, {"still_s", standing.still_s},
-          {"where", standing.where},         {"collective", standing.collective},
-          {"module", standing.module}};
+Json to_json(const RankStatus& status) {
+  return {{"rank", status.rank},           {"step", status.step},
+          {"calls", status.calls},         {"stopped", status.stopped ? 1 : 0},
+          {"waits", status.waits ? 1 : 0}, {"still_s", status.still_s},
+          {"where", status.where},         {"collective", status.collective},
+          {"module", status.module}};
 }
 
 Json to_json(const Join& join) {
@@ -260,7 +260,7 @@ std::optional<Start> to_start(const Json& message) {
 Json to_json(const Ended& ended) {
   Json message = {{"type", "ended"}, {"generation", ended.generation}, {"codes", ended.codes}};
   if (ended.first) message["first"] = failure_to_json(*ended.first);
-  for (const Standing& standing : ended.standings) message["standings"].push_back(to_json(standing));
+  for (const RankStatus& status : ended.statuses) message["standings"].push_back(to_json(status));
   return message;
 }
 
@@ -280,13 +280,13 @@ std::optional<Ended> to_ended(const Json& message) {
     ended.first = to_failure(message["first"]);
     if (!ended.first) return std::nullopt;
   }
-  const auto standings = message.find("standings");
-  if (standings == message.end()) return ended;
-  if (!standings->is_array() || standings->size() > kMaxStandings) return std::nullopt;
-  for (const Json& one : *standings) {
-    const auto standing = to_standing(one);
-    if (!standing) return std::nullopt;
-    ended.standings.push_back(*standing);
+  const auto statuses = message.find("standings");
+  if (statuses == message.end()) return ended;
+  if (!statuses->is_array() || statuses->size() > kMaxStatuses) return std::nullopt;
+  for (const Json& one : *statuses) {
+    const auto status = to_rank_status(one);
+    if (!status) return std::nullopt;
+    ended.statuses.push_back(*status);
   }
   return ended;
 }

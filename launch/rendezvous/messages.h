@@ -66,7 +66,7 @@ struct Failure {
 };
 
 // Where a rank stood when one of its node failed.
-struct Standing {
+struct RankStatus {
   int rank = 0;
   std::int64_t step = 0, calls = 0;  // under way; of collectives so far
   bool stopped = false;              // its process, by a signal, or it ended by itself
@@ -96,7 +96,7 @@ struct Ended {
   int generation = 0;
   std::optional<Failure> first;  // the node's own failure; none if its ranks only did as they were told
   std::vector<int> codes;        // by local rank
-  std::vector<Standing> standings = {};  // of the node's last and first rank when one failed; may be empty
+  std::vector<RankStatus> statuses = {};  // of the node's last and first rank when one failed; may be empty
 };
 
 struct Finish {
@@ -104,7 +104,7 @@ struct Finish {
   std::string report;  // what to print; may be empty
 };
 
-Json to_json(const Standing&);
+Json to_json(const RankStatus&);
 Json to_json(const Join&);
 Json to_json(const Start&);
 Json to_json(const Ended&);

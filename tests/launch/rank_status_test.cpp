@@ -10,7 +10,7 @@
 namespace rondo::launch {
 namespace {
 
-Standing waiting(int rank, std::int64_t calls) {
+RankStatus waiting(int rank, std::int64_t calls) {
   return {rank,
           12,
           calls,
@@ -22,38 +22,38 @@ Standing waiting(int rank, std::int64_t calls) {
           ""};
 }
 
-Standing hung(int rank) {
+RankStatus hung(int rank) {
   return {rank, 11,        80, /*stopped=*/false, /*waits=*/false, 3.14, "at aten.mm for layers.0 (forward)",
           "",   "layers.0"};
 }
 
 TEST_CASE("the rank that stands still and waits for nobody held the others up") {
-  const auto found = find_holdup({waiting(0, 88), hung(1), waiting(2, 88)});
+  const auto found = find_hang_culprit({waiting(0, 88), hung(1), waiting(2, 88)});
   REQUIRE(found);
-  CHECK(found->culprit.rank == 1);
+  CHECK(found->status.rank == 1);
   CHECK(found->text ==
         "rank 1 holds the others up: it has stood still for 3.1 s at step 11, at aten.mm for layers.0 "
         "(forward); rank 2 is at step 12, in all_reduce 4 of group dp for layers.1");
 }
 
 TEST_CASE("it may be further than those that wait, and of several the one with the lowest step is named") {
-  Standing further = hung(1);
+  RankStatus further = hung(1);
   further.step = 13;
-  CHECK(find_holdup({waiting(0, 88), further, waiting(2, 88)})->culprit.rank == 1);
-  CHECK(find_holdup({hung(3), further, waiting(2, 88)})->culprit.rank == 3);
+  CHECK(find_hang_culprit({waiting(0, 88), further, waiting(2, 88)})->status.rank == 1);
+  CHECK(find_hang_culprit({hung(3), further, waiting(2, 88)})->status.rank == 3);
 }
 
 TEST_CASE("a rank that is stopped is named before all others, though it waits itself") {
-  Standing stopped = waiting(2, 90);
+  RankStatus stopped = waiting(2, 90);
   stopped.stopped = true;
-  CHECK(find_holdup({waiting(0, 88), hung(1), stopped})->culprit.rank == 2);
+  CHECK(find_hang_culprit({waiting(0, 88), hung(1), stopped})->status.rank == 2);
 }
 
 TEST_CASE("ranks that all wait, but not for the same, are named together") {
-  Standing other = waiting(1, 88);
+  RankStatus other = waiting(1, 88);
   other.collective = "all_gather 9 of group dp";
   other.where = "in all_gather 9 of group dp";
-  const auto found = find_holdup({waiting(0, 88), other});
+  const auto found = find_hang_culprit({waiting(0, 88), other});
   REQUIRE(found);
   CHECK(
       found->text ==
@@ -62,49 +62,49 @@ TEST_CASE("ranks that all wait, but not for the same, are named together") {
 }
 
 TEST_CASE("nobody is blamed who moves, nor one of ranks that stand in one place, nor a rank alone") {
-  Standing moving = hung(1);
+  RankStatus moving = hung(1);
   moving.still_s = 0.1;
-  CHECK_FALSE(find_holdup({waiting(0, 88), moving}));
-  CHECK_FALSE(find_holdup({waiting(0, 88), waiting(1, 88)}));
-  CHECK_FALSE(find_holdup({hung(0), hung(1)}));
-  CHECK_FALSE(find_holdup({hung(0)}));
+  CHECK_FALSE(find_hang_culprit({waiting(0, 88), moving}));
+  CHECK_FALSE(find_hang_culprit({waiting(0, 88), waiting(1, 88)}));
+  CHECK_FALSE(find_hang_culprit({hung(0), hung(1)}));
+  CHECK_FALSE(find_hang_culprit({hung(0)}));
 }
 
-Standing of_pipeline(int rank, std::int64_t calls, const std::string& message) {
+RankStatus of_pipeline(int rank, std::int64_t calls, const std::string& message) {
   return {rank, 12, calls, /*stopped=*/false, /*waits=*/true, 2, "in " + message, message, ""};
 }
 
 TEST_CASE(
     "numbers of calls of different stages do not compare: the edge leads to the rank that is waited for") {
-  const Standing first = of_pipeline(0, 40, "receive 7 of group pp_2_to_0"),
-                 third = of_pipeline(2, 90, "receive 5 of group pp_3_to_2"),
-                 fourth = of_pipeline(3, 80, "all_gather 9 of group dp_shard");
-  const auto found = find_holdup({first, third, fourth});
+  const RankStatus first = of_pipeline(0, 40, "receive 7 of group pp_2_to_0"),
+                   third = of_pipeline(2, 90, "receive 5 of group pp_3_to_2"),
+                   fourth = of_pipeline(3, 80, "all_gather 9 of group dp_shard");
+  const auto found = find_hang_culprit({first, third, fourth});
   REQUIRE(found);
   CHECK(found->text ==
         "ranks wait for each other: rank 3 has stood still for 2.0 s at step 12, in all_gather 9 of group "
         "dp_shard; rank 0 is at step 12, in receive 7 of group pp_2_to_0");
-  CHECK(find_holdup({first, third})->culprit.rank == 2);  // of rank 3 nothing is known
-  CHECK(find_holdup(
+  CHECK(find_hang_culprit({first, third})->status.rank == 2);  // of rank 3 nothing is known
+  CHECK(find_hang_culprit(
             {of_pipeline(0, 40, "send 7 of group pp_0_to_1"), of_pipeline(1, 90, "barrier 1 of group world")})
-            ->culprit.rank == 1);
+            ->status.rank == 1);
 }
 
 TEST_CASE("ranks whose messages wait in a circle end the search, and one of them is named") {
-  const auto found = find_holdup({of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
-                                  of_pipeline(1, 90, "receive 7 of group pp_0_to_1")});
+  const auto found = find_hang_culprit({of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
+                                        of_pipeline(1, 90, "receive 7 of group pp_0_to_1")});
   REQUIRE(found);
   CHECK(found->text.starts_with("ranks wait for each other: rank "));
 }
 
 TEST_CASE(
     "in a pipeline, too, a rank that is stopped, or stands still elsewhere, is named before all others") {
-  const Standing first = of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
-                 last = of_pipeline(2, 30, "receive 7 of group pp_1_to_2");
-  CHECK(find_holdup({first, hung(1), last})->culprit.rank == 1);
-  Standing stopped = of_pipeline(1, 99, "receive 7 of group pp_0_to_1");
+  const RankStatus first = of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
+                   last = of_pipeline(2, 30, "receive 7 of group pp_1_to_2");
+  CHECK(find_hang_culprit({first, hung(1), last})->status.rank == 1);
+  RankStatus stopped = of_pipeline(1, 99, "receive 7 of group pp_0_to_1");
   stopped.stopped = true;
-  CHECK(find_holdup({first, stopped, last})->culprit.rank == 1);
+  CHECK(find_hang_culprit({first, stopped, last})->status.rank == 1);
 }
 
 TEST_CASE("a process that is stopped is seen to be") {
@@ -116,22 +116,22 @@ TEST_CASE("a process that is stopped is seen to be") {
   int status = 0;
   REQUIRE(waitpid(child, &status, WUNTRACED) == child);
   REQUIRE(WIFSTOPPED(status));
-  CHECK(standing_of(0, child, false, {}, 1).stopped);
-  CHECK(standing_of(0, child, false, {}, 1).where == "stopped by a signal, starting");
+  CHECK(rank_status_of(0, child, false, {}, 1).stopped);
+  CHECK(rank_status_of(0, child, false, {}, 1).where == "stopped by a signal, starting");
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
-  CHECK_FALSE(standing_of(0, getpid(), false, {}, 1).stopped);
+  CHECK_FALSE(rank_status_of(0, getpid(), false, {}, 1).stopped);
 }
 
 TEST_CASE("PRO-03: a rank that ended by itself before its last step is named, one that was done is not") {
   progress::Seen seen;
-  CHECK_FALSE(standing_of(1, getpid(), true, seen, 0).stopped);
+  CHECK_FALSE(rank_status_of(1, getpid(), true, seen, 0).stopped);
   seen.doing = progress::Doing::training;
   seen.step = 12;
-  const Standing ended = standing_of(1, getpid(), true, seen, 0);
+  const RankStatus ended = rank_status_of(1, getpid(), true, seen, 0);
   CHECK(ended.stopped);
   CHECK(ended.where == "ended with exit code 0, in a step, between two ops");
-  CHECK(find_holdup({waiting(0, 88), ended})->culprit.rank == 1);
+  CHECK(find_hang_culprit({waiting(0, 88), ended})->status.rank == 1);
 }
 
 }  // namespace

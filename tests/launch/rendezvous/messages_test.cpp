@@ -89,8 +89,8 @@ TEST_CASE("messages read back what was written") {
   Json travelled = Json::parse(to_json(ended).dump(-1, ' ', false, Json::error_handler_t::replace));
   CHECK(to_ended(travelled)->codes == std::vector{0, 137});
   CHECK(to_ended(travelled)->first.has_value());
-  ended.standings = {{1, 11, 80, true, false, 3.5, "at aten.mm", "", "layers.0"},
-                     {0, 12, 88, false, true, 3, "in x", "x", ""}};
+  ended.statuses = {{1, 11, 80, true, false, 3.5, "at aten.mm", "", "layers.0"},
+                    {0, 12, 88, false, true, 3, "in x", "x", ""}};
   travelled = Json::parse(to_json(ended).dump(-1, ' ', false, Json::error_handler_t::replace));
   CHECK(to_json(*to_ended(travelled))["standings"] == travelled["standings"]);
 }
@@ -118,15 +118,15 @@ TEST_CASE("a message with any field missing or damaged is refused") {
   check_every_field(to_json(start), to_start);
   check_every_field(to_json(Finish{0, "x"}), to_finish);
   check_every_field(Json::parse(to_json(Ended{0, std::nullopt, {1}}).dump()), to_ended);
-  const auto stood = [](const Json& standing) {
+  const auto stood = [](const Json& status) {
     Json ended = to_json(Ended{0, std::nullopt, {1}});
-    ended["standings"] = {standing};
+    ended["standings"] = {status};
     return to_ended(Json::parse(ended.dump()));
   };
-  Json standing = to_json(Standing{1, 11, 80, false, false, 3, "w", "c", "m"});
-  REQUIRE(standing.erase("still_s") == 1);  // of which -7 is a number, too
-  CHECK_FALSE(stood(standing));
-  check_every_field(standing, [&](Json damaged) {
+  Json status = to_json(RankStatus{1, 11, 80, false, false, 3, "w", "c", "m"});
+  REQUIRE(status.erase("still_s") == 1);  // of which -7 is a number, too
+  CHECK_FALSE(stood(status));
+  check_every_field(status, [&](Json damaged) {
     damaged["still_s"] = 3.0;
     return stood(damaged);
   });
@@ -164,11 +164,11 @@ TEST_CASE("the cause is the earliest death that another rank did not bring about
   Failure held_up = lost_peer;
   held_up.rank = 3;
   held_up.time_s = 5;
-  const Holdup holdup{{3, 11, 80, false, false, 3, "", "", ""}, ""};
+  const HangCulprit hang_culprit{{3, 11, 80, false, false, 3, "", "", ""}, ""};
   CHECK_FALSE(is_likelier_cause(held_up, lost_peer));
-  CHECK(is_likelier_cause(held_up, lost_peer, holdup));
-  CHECK_FALSE(is_likelier_cause(lost_peer, held_up, holdup));
-  CHECK_FALSE(is_likelier_cause(held_up, late, holdup));
+  CHECK(is_likelier_cause(held_up, lost_peer, hang_culprit));
+  CHECK_FALSE(is_likelier_cause(lost_peer, held_up, hang_culprit));
+  CHECK_FALSE(is_likelier_cause(held_up, late, hang_culprit));
 }
 
 TEST_CASE("ranks that ended apart give the first code that tells something") {
@@ -202,9 +202,9 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   std::ofstream(path) << own;
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(text_of(path) == own);
-  const Holdup holdup{{3, 11, 80, false, false, 3, "at aten.mm", "", "layers.0"},
-                      "rank 3 holds the others up"};
-  write_exit_json(folder.path(), failure, 0, began_s, holdup);
+  const HangCulprit hang_culprit{{3, 11, 80, false, false, 3, "at aten.mm", "", "layers.0"},
+                                 "rank 3 holds the others up"};
+  write_exit_json(folder.path(), failure, 0, began_s, hang_culprit);
   written = Json::parse(text_of(path));
   CHECK(written["by"] == "rank 1");
   CHECK(written["culprit"]["rank"] == 3);
