@@ -30,7 +30,7 @@ int run_top(const Arguments& args);         // a run while it trains
 int run_version(const Arguments& args);
 
 // What all commands declare, `rondo` itself first: for completion and the manual page.
-std::vector<CommandFacts> all_commands();
+std::vector<CommandSpec> all_commands();
 
 // These run before `rondo-worker` is started. False: all is done already (--help).
 bool before_convert(const Arguments& args);

@@ -52,9 +52,9 @@ std::string choice(const std::string& name, const std::vector<std::pair<std::str
 
 std::string bash_script() {
   std::vector<std::pair<std::string, std::string>> words, takes_keys, is_choice, values;
-  for (const CommandFacts& command : all_commands()) {
+  for (const CommandSpec& command : all_commands()) {
     std::vector<std::string> names;
-    for (const CommandFacts::Row& row : command.rows)
+    for (const CommandSpec::Row& row : command.rows)
       if (row.is_flag || command.is_choice) names.insert(names.end(), row.names.begin(), row.names.end());
     if (command.is_choice) names.insert(names.end(), {"--help"});
     words.emplace_back(command.command, fmt::format("echo '{}'", fmt::join(names, " ")));

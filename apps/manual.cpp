@@ -29,21 +29,21 @@ std::string entry(const std::string& term, const std::string& meaning) {
   return fmt::format(".TP\n.B {}\n{}\n", plain(term), plain(meaning));
 }
 
-std::string command_part(const CommandFacts& command) {
+std::string command_part(const CommandSpec& command) {
   std::string out = fmt::format(".SS \"{}\"\n{}\n.PP\n{}\n", plain("rondo " + command.command),
                                 plain(command.usage), plain(command.about));
-  for (const CommandFacts::Row& row : command.rows)
+  for (const CommandSpec::Row& row : command.rows)
     out += entry(fmt::format("{} {}", fmt::join(row.names, ", "), row.shown), row.meaning);
   return out;
 }
 
 }  // namespace
 
-std::string manual_page(const std::vector<CommandFacts>& commands) {
+std::string manual_page(const std::vector<CommandSpec>& commands) {
   std::string out = fmt::format(
       ".TH RONDO 1 \"\" \"rondo {}\" \"\"\n.SH NAME\nrondo \\- pretrains large language models\n", version());
   out += ".SH SYNOPSIS\n.B rondo\nSUBCOMMAND ...\n.SH COMMANDS\n";
-  for (const CommandFacts& command : commands) out += command_part(command);
+  for (const CommandSpec& command : commands) out += command_part(command);
   out += ".SH CONFIGURATION\nIn a TOML file [section] and key = value, as a flag \\-\\-section.key=value.\n";
   for (const Section& section : sections()) {
     out += fmt::format(".SS \"[{}]\"\n{}\n", section.name, plain(section.meaning));

@@ -9,6 +9,6 @@
 namespace rondo {
 
 // In man(7)'s macros: a part for each command, then one for each section of the configuration.
-std::string manual_page(const std::vector<CommandFacts>& commands);
+std::string manual_page(const std::vector<CommandSpec>& commands);
 
 }  // namespace rondo

@@ -50,7 +50,7 @@ int run(const Arguments& words) {
                         words.empty() ? Arguments{"--help"} : words);
 }
 
-void add_command(const std::string& command, std::vector<CommandFacts>& commands) {
+void add_command(const std::string& command, std::vector<CommandSpec>& commands) {
   Arguments words = command.empty() ? Arguments{} : split(command, ' ');
   words.emplace_back("--help");
   HelpCollector collector;
@@ -60,13 +60,13 @@ void add_command(const std::string& command, std::vector<CommandFacts>& commands
 
 }  // namespace
 
-std::vector<CommandFacts> all_commands() {
-  std::vector<CommandFacts> commands;
+std::vector<CommandSpec> all_commands() {
+  std::vector<CommandSpec> commands;
   add_command("", commands);
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!commands[i].is_choice) continue;
     const std::string prefix = commands[i].command.empty() ? "" : commands[i].command + " ";
-    for (const CommandFacts::Row& row : std::vector(commands[i].rows))
+    for (const CommandSpec::Row& row : std::vector(commands[i].rows))
       add_command(prefix + row.names[0], commands);
   }
   return commands;

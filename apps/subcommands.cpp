@@ -16,10 +16,9 @@ int run_subcommand(const std::string& command, const std::vector<Subcommand>& su
   };
   if (args.empty()) fail("SUBCOMMAND is missing");
   if (args[0] == "--help" || args[0] == "-h") {
-    CommandFacts facts{command, program + " SUBCOMMAND ...", notes, "", {}, false, true};
-    for (const Subcommand& known : subcommands)
-      facts.rows.push_back({{known.name}, "", known.summary, false});
-    show_help(facts);
+    CommandSpec spec{command, program + " SUBCOMMAND ...", notes, "", {}, false, true};
+    for (const Subcommand& known : subcommands) spec.rows.push_back({{known.name}, "", known.summary, false});
+    show_help(spec);
     return 0;
   }
   std::vector<std::string> names;

@@ -83,7 +83,7 @@ void Flags::program(std::vector<std::string>* program) { program_ = program; }
 bool Flags::read(const std::vector<std::string>& args) {
   const std::vector<std::string> words = refuse_unknown(read_flags(args));
   if (given("--help")) {
-    show_help(facts());
+    show_help(spec());
     return false;
   }
   read_environment();
@@ -264,29 +264,29 @@ std::string Flags::usage() const {
   return program_ == nullptr ? text : text + " [--] PROGRAM ...";
 }
 
-CommandFacts Flags::facts() const {
-  CommandFacts facts{command_, usage(), about_, notes_, {}, keys_ != nullptr, false};
+CommandSpec Flags::spec() const {
+  CommandSpec spec{command_, usage(), about_, notes_, {}, keys_ != nullptr, false};
   for (const Positional& positional : positionals_)
-    facts.rows.push_back({{positional.name}, "", positional.meaning, false});
+    spec.rows.push_back({{positional.name}, "", positional.meaning, false});
   for (const Flag& flag : flags_)
-    if (flag.kind != Kind::refused) facts.rows.push_back({flag.names, flag.shown, flag.meaning, true});
-  return facts;
+    if (flag.kind != Kind::refused) spec.rows.push_back({flag.names, flag.shown, flag.meaning, true});
+  return spec;
 }
 
 HelpCollector::HelpCollector() { collector = this; }
 HelpCollector::~HelpCollector() { collector = nullptr; }
 
-void show_help(const CommandFacts& facts) {
-  if (collector != nullptr) return collector->commands.push_back(facts);
+void show_help(const CommandSpec& spec) {
+  if (collector != nullptr) return collector->commands.push_back(spec);
   std::vector<std::pair<std::string, std::string>> lines;
-  for (const CommandFacts::Row& row : facts.rows)
+  for (const CommandSpec::Row& row : spec.rows)
     lines.emplace_back(fmt::format("{}{}", fmt::join(row.names, ", "), row.is_flag ? " " + row.shown : ""),
                        row.meaning);
   std::size_t width = 0;
   for (const auto& [left, meaning] : lines) width = std::max(width, left.size());
-  std::string text = facts.usage + "\n\n" + facts.about + "\n\n";
+  std::string text = spec.usage + "\n\n" + spec.about + "\n\n";
   for (const auto& [left, meaning] : lines) text += fmt::format("  {:<{}}  {}\n", left, width, meaning);
-  if (!facts.notes.empty()) text += "\n" + facts.notes + "\n";
+  if (!spec.notes.empty()) text += "\n" + spec.notes + "\n";
   std::fputs(text.c_str(), stdout);
 }
 

@@ -31,7 +31,7 @@ namespace rondo {
 enum class Need { optional, required };
 
 // What a command declared: for its help, for completion and for the manual page.
-struct CommandFacts {
+struct CommandSpec {
   struct Row {
     std::vector<std::string> names;  // of a flag, the long one last; of a positional its name
     std::string shown;               // what stands for the value; "": it takes none
@@ -52,10 +52,10 @@ class HelpCollector {
   ~HelpCollector();
   HelpCollector(const HelpCollector&) = delete;
   HelpCollector& operator=(const HelpCollector&) = delete;
-  std::vector<CommandFacts> commands;
+  std::vector<CommandSpec> commands;
 };
 // Prints the help of a command, or hands it to the collector.
-void show_help(const CommandFacts& facts);
+void show_help(const CommandSpec& spec);
 
 class Flags {
  public:
@@ -115,7 +115,7 @@ class Flags {
   };
 
   std::string usage() const;
-  CommandFacts facts() const;
+  CommandSpec spec() const;
   // Reads the flags that are known; returns the other words.
   std::vector<std::string> read_flags(const std::vector<std::string>& args);
   // Of those the ones that are no flags.

@@ -175,11 +175,11 @@ TEST_CASE("a collector gets what --help would print") {
   Command command;
   CHECK_FALSE(command.flags.read({"--help"}));
   REQUIRE(collector.commands.size() == 1);
-  const CommandFacts& facts = collector.commands[0];
-  CHECK(facts.command == "test");
-  CHECK(facts.rows.size() == 7);  // --help and all that are served
-  CHECK(facts.rows[2].names == Words{"--tokens"});
-  CHECK_FALSE(facts.takes_keys);
+  const CommandSpec& spec = collector.commands[0];
+  CHECK(spec.command == "test");
+  CHECK(spec.rows.size() == 7);  // --help and all that are served
+  CHECK(spec.rows[2].names == Words{"--tokens"});
+  CHECK_FALSE(spec.takes_keys);
 }
 
 }  // namespace
