@@ -107,7 +107,7 @@ int listening_socket(const RankEnvironment& environment) {
 
 // Waits in short slices, since c10d's own wait hears no stop signal: Gloo would wait for a rank that is gone
 // until its timeout.
-class HearingStore final : public c10d::PrefixStore {
+class InterruptibleStore final : public c10d::PrefixStore {
  public:
   using c10d::PrefixStore::PrefixStore;
 
@@ -242,7 +242,7 @@ struct ProcessGroups::Connection {
     group->setGroupName(members.name);
     if (!of_all || device.is_cpu()) {
       gloo.push_back(c10::make_intrusive<OrderedGloo>(connect_gloo(
-          c10::make_intrusive<HearingStore>("", meeting_place("")), rank, size, own_address, timeout)));
+          c10::make_intrusive<InterruptibleStore>("", meeting_place("")), rank, size, own_address, timeout)));
       gloo.back()->setGroupUid(members.name);  // what the record of collectives calls it
       if (!of_all) of_all = gloo.back();
       group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());
