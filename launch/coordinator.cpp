@@ -1,8 +1,9 @@
-// One thread and no blocking call: each round accepts, reads all members, minds silence, and only then
-// decides. Connections are newcomers until they are admitted: they are few, cost little each, make room for
-// the next and are asked about nothing. A decision waits until every node has reported its end; a lost node
-// is given a report, so that it cannot hold the job up. The port of rank 0's store is bound here and handed
-// over, because a port that is only chosen may be taken in between.
+// One thread and no blocking call. Each round accepts connections, reads all members, checks for
+// silence, and only then decides. A connection is a newcomer until it is admitted. Newcomers are
+// limited in number, cost little, and the oldest makes room for the next. A decision waits until
+// every node has reported its end. A lost node gets a report made for it, so that the job can end.
+// The port of rank 0's store is bound here and its socket passed to rank 0: a port that is only
+// chosen may be taken in between.
 #include "launch/coordinator.h"
 
 #include <fmt/format.h>
@@ -20,28 +21,28 @@
 namespace rondo::launch {
 namespace {
 
-constexpr double kJoinWithin_s = 10;         // a connection that has not introduced itself by then is dropped
-constexpr std::size_t kMostNewcomers = 256;  // the oldest makes room
-constexpr int kAcceptedAtOnce = 256;         // so that nothing else waits
-constexpr std::size_t kCrowd = 8;            // newcomers beyond this are heard together, after a pause
-constexpr double kCrowdPause_s = 0.02;       // each wake costs a look at all of them
-constexpr double kDeaf_s = 1;
+constexpr double kJoinWithin_s = 10;        // an unadmitted connection is dropped after this
+constexpr std::size_t kMaxNewcomers = 256;  // beyond this, the oldest is dropped
+constexpr int kMaxAcceptsPerRound = 256;    // bounds the time of one round
+constexpr std::size_t kCrowd = 8;           // more newcomers than this are read together, after a pause
+constexpr double kCrowdPause_s = 0.02;      // each wake-up examines all newcomers
+constexpr double kAcceptPause_s = 1;
 constexpr int kTokenBytes = 16;
 
 }  // namespace
 
-Coordinator::Coordinator(const LaunchOptions& options, Listener meeting, Fd own)
-    : options_(options), meeting_(std::move(meeting)), opened_s_(now_s()) {
+Coordinator::Coordinator(const LaunchOptions& options, Listener rendezvous, Fd own)
+    : options_(options), rendezvous_(std::move(rendezvous)), opened_s_(now_s()) {
   newcomers_.push_back({Channel(std::move(own)), std::nullopt, /*is_own=*/true});
 }
 
 double Coordinator::pause_s() const {
-  return newcomers_.size() > kCrowd ? std::max(0.0, heard_s_ + kCrowdPause_s - now_s()) : 0;
+  return newcomers_.size() > kCrowd ? std::max(0.0, newcomers_read_s_ + kCrowdPause_s - now_s()) : 0;
 }
 
 void Coordinator::add_polls(std::vector<pollfd>& polls) const {
   if (pause_s() == 0) {
-    if (meeting_.fd && now_s() >= deaf_until_s_) polls.push_back({meeting_.fd.get(), POLLIN, 0});
+    if (rendezvous_.fd && now_s() >= accept_after_s_) polls.push_back({rendezvous_.fd.get(), POLLIN, 0});
     for (const Newcomer& newcomer : newcomers_) polls.push_back({newcomer.channel.fd(), POLLIN, 0});
   }
   for (const auto& member : members_)
@@ -60,41 +61,41 @@ void Coordinator::serve() {
   }
   if (pause_s() == 0) {
     accept_newcomers();
-    hear_newcomers();
+    read_newcomers();
   }
-  // By index: a member may be handled while others are being closed, but none is removed here.
+  // By index: handling a member may close others, but removes none.
   for (std::size_t i = 0; i < members_.size(); ++i) read(*members_[i]);
-  mind_losses();
+  check_lost_members();
   if (state_ == State::joining) begin_if_complete();
   if (state_ == State::running || state_ == State::stopping) decide_if_all_ended();
 }
 
 void Coordinator::accept_newcomers() {
-  if (!meeting_.fd || now_s() < deaf_until_s_) return;
+  if (!rendezvous_.fd || now_s() < accept_after_s_) return;
   const auto oldest = [&] {
     return std::find_if(newcomers_.begin(), newcomers_.end(),
                         [](const Newcomer& newcomer) { return !newcomer.is_own; });
   };
-  for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
-    Fd fd(accept4(meeting_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  for (int accepted = 0; accepted < kMaxAcceptsPerRound; ++accepted) {
+    Fd fd(accept4(rendezvous_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const bool no_room = !fd && (errno == EMFILE || errno == ENFILE);
     if (!fd && !no_room) return;
-    if ((no_room || newcomers_.size() >= kMostNewcomers) && oldest() != newcomers_.end())
+    if ((no_room || newcomers_.size() >= kMaxNewcomers) && oldest() != newcomers_.end())
       newcomers_.erase(oldest());
     else if (no_room)
-      deaf_until_s_ = now_s() + kDeaf_s;  // else the socket would wake us again and again
+      accept_after_s_ = now_s() + kAcceptPause_s;  // otherwise the socket wakes every poll
     if (no_room) return;
     newcomers_.push_back({Channel(std::move(fd)), Handshake(Handshake::Side::node_0, options_.secret)});
   }
 }
 
-void Coordinator::hear_newcomers() {
-  heard_s_ = now_s();
-  for (Newcomer& newcomer : newcomers_) hear(newcomer);
+void Coordinator::read_newcomers() {
+  newcomers_read_s_ = now_s();
+  for (Newcomer& newcomer : newcomers_) read_newcomer(newcomer);
   std::erase_if(newcomers_, [](const Newcomer& newcomer) { return newcomer.channel.closed(); });
 }
 
-void Coordinator::hear(Newcomer& newcomer) {
+void Coordinator::read_newcomer(Newcomer& newcomer) {
   if (newcomer.proof) {
     const Handshake::State state = newcomer.proof->go_on(newcomer.channel.fd());
     if (state == Handshake::State::failed) return newcomer.channel.close(newcomer.proof->problem());
@@ -113,7 +114,7 @@ void Coordinator::hear(Newcomer& newcomer) {
     }
   }
   if (member == nullptr && now_s() - newcomer.connected_s > kJoinWithin_s)
-    newcomer.channel.close("it did not introduce itself");
+    newcomer.channel.close("it sent no join message");
 }
 
 void Coordinator::read(Member& member) {
@@ -130,17 +131,17 @@ void Coordinator::handle(Member& member, const Json& message) {
     stop(&member);
   } else if (type == "ended" && is_current) {
     member.ended = to_ended(message);
-    if (!member.ended) member.channel.close("it sent a report that is not sound");
+    if (!member.ended) member.channel.close("it sent an invalid report");
   } else if (type == "signalled") {
     if (const auto signal = integer_field(message, "signal", 1, 64))
       forward(member, static_cast<int>(*signal));
   }
 }
 
-// The member, or nullptr where the newcomer was refused.
+// Returns the member, or nullptr if the newcomer was refused.
 Coordinator::Member* Coordinator::admit(Newcomer& newcomer, const Json& message) {
   const auto join = to_join(message);
-  const std::string objection = join ? objection_to(*join, newcomer.is_own) : "it did not introduce itself";
+  const std::string objection = join ? objection_to(*join, newcomer.is_own) : "it sent no join message";
   if (!objection.empty()) {
     newcomer.channel.send({{"type", "refused"}, {"reason", objection}});
     newcomer.channel.close("it was refused");
@@ -158,7 +159,7 @@ std::string Coordinator::objection_to(const Join& join, bool is_own) const {
   if (state_ != State::joining || members_.size() == static_cast<std::size_t>(options_.nodes))
     return fmt::format("the job already has its {} nodes", options_.nodes);
   if (join.nodes != options_.nodes)
-    return fmt::format("node 0 says --nnodes {}, this one {}", options_.nodes, join.nodes);
+    return fmt::format("node 0 has --nnodes {}, this node {}", options_.nodes, join.nodes);
   if ((join.node_rank == 0 && !is_own) || std::any_of(members_.begin(), members_.end(), has_its_number))
     return fmt::format("--node-rank {} is taken", join.node_rank);
   if (join.node_rank >= options_.nodes)
@@ -166,32 +167,33 @@ std::string Coordinator::objection_to(const Join& join, bool is_own) const {
   return "";
 }
 
-void Coordinator::mind_losses() {
+void Coordinator::check_lost_members() {
   for (const auto& member : members_) {
     if (!member->is_own && !member->channel.closed() &&
         member->channel.silent_s() > options_.silence_timeout_s)
-      member->channel.close(fmt::format("it said nothing for {:.0f} s", options_.silence_timeout_s));
+      member->channel.close(fmt::format("it sent nothing for {:.0f} s", options_.silence_timeout_s));
     if (member->channel.closed() && member->node >= 0 && !member->ended) lose(*member);
   }
-  // Nodes that left before the start.
+  // Drops nodes that left before the start.
   std::erase_if(members_, [](const auto& member) { return member->channel.closed() && member->node < 0; });
   if (state_ != State::joining || now_s() - opened_s_ < options_.join_timeout_s) return;
   throw Error(ExitCode::environment, missing_nodes());
 }
 
 std::string Coordinator::missing_nodes() const {
-  std::string who;
+  std::string joined;
   for (const auto& member : members_)
-    who += fmt::format("{}{} (pid {}{})", who.empty() ? "" : ", ", member->join.host, member->join.pid,
-                       member->join.node_rank < 0 ? "" : fmt::format(", node {}", member->join.node_rank));
+    joined += fmt::format("{}{} (pid {}{})", joined.empty() ? "" : ", ", member->join.host, member->join.pid,
+                          member->join.node_rank < 0 ? "" : fmt::format(", node {}", member->join.node_rank));
   return fmt::format(
       "{} of {} nodes joined job \"{}\" at {}:{} within {} s: {}. Start the others with the same "
       "--rdzv-id and endpoint, or allow more time with --rdzv-conf join_timeout=S",
-      members_.size(), options_.nodes, options_.run_id, options_.rendezvous.host, meeting_.port,
-      options_.join_timeout_s, who);
+      members_.size(), options_.nodes, options_.run_id, options_.rendezvous.host, rendezvous_.port,
+      options_.join_timeout_s, joined);
 }
 
-// The job cannot go on without the node; its ranks count as failed with the code for a lost peer.
+// Ends the job because of a lost node. Its ranks count as failed with the exit code for a lost
+// peer.
 void Coordinator::lose(Member& member) {
   lost_a_node_ = true;
   Failure failure;
@@ -208,11 +210,11 @@ void Coordinator::lose(Member& member) {
 
 void Coordinator::begin_if_complete() {
   if (members_.size() < static_cast<std::size_t>(options_.nodes)) return;
-  give_nodes_numbers();
+  assign_node_numbers();
   start();
 }
 
-void Coordinator::give_nodes_numbers() {
+void Coordinator::assign_node_numbers() {
   std::set<int> taken = {0};
   for (const auto& member : members_) taken.insert(member->join.node_rank);
   int next = 0;
@@ -229,23 +231,24 @@ void Coordinator::give_nodes_numbers() {
   std::sort(members_.begin(), members_.end(), [](const auto& a, const auto& b) { return a->node < b->node; });
 }
 
-// Rank 0's port. It is bound here and handed to rank 0, so nobody can take it in between. Nodes that meet at
-// the very port that was asked for leave it to rank 0: the job needs one open port only.
-bool Coordinator::open_master(std::string& why) {
+// Binds rank 0's port here and passes the socket to rank 0, so that no other process can take it.
+// If the nodes rendezvous at the requested master port, that listener is closed first. The job then
+// needs only one open port.
+bool Coordinator::open_master(std::string& problem) {
   const int port = options_.master_port.value_or(0);
   std::string host = options_.master_addr;
   if (host.empty()) host = !options_.local_addr.empty() ? options_.local_addr : options_.rendezvous.host;
   if (host.empty() || (options_.nodes == 1 && options_.master_addr.empty() && options_.local_addr.empty()))
     host = "127.0.0.1";
   const bool listening = !options_.runs_any_program;
-  if (meeting_.fd && port == meeting_.port) meeting_.fd.reset();
+  if (rendezvous_.fd && port == rendezvous_.port) rendezvous_.fd.reset();
   int failure = 0;
   master_ = bind_to(host, port, listening, failure);
   if (master_.fd) return true;
-  why =
+  problem =
       failure == EADDRINUSE
           ? fmt::format(
-                "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or give another "
+                "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or choose another "
                 "--master-port (0 takes a free one)",
                 port, host)
           : fmt::format(
@@ -255,8 +258,8 @@ bool Coordinator::open_master(std::string& why) {
 }
 
 void Coordinator::start() {
-  std::string why;
-  if (!open_master(why)) return finish(static_cast<int>(ExitCode::environment), why);
+  std::string problem;
+  if (!open_master(problem)) return finish(static_cast<int>(ExitCode::environment), problem);
   Start start;
   start.generation = generation_;
   start.store_token = random_token(kTokenBytes);
@@ -292,7 +295,7 @@ void Coordinator::forward(const Member& from, int signal) {
   broadcast({{"type", "forward"}, {"signal", signal}}, &from);
 }
 
-// Of reports of all nodes. Returns the codes of all ranks.
+// Finds the root cause in the reports of all nodes. Returns the exit codes of all ranks.
 std::vector<int> Coordinator::find_root_cause() {
   root_cause_.reset();
   std::vector<int> codes;
@@ -308,7 +311,7 @@ std::vector<int> Coordinator::find_root_cause() {
     if (first && (!root_cause_ || is_likelier_cause(*first, *root_cause_, hang_culprit_)))
       root_cause_ = first;
   }
-  // Ranks that a signal ends do not all go at the same moment: then a lost peer is no cause.
+  // After a signal the ranks end at different times, so a lost peer is no cause.
   if (signalled_ && root_cause_ && root_cause_->code() == static_cast<int>(ExitCode::peer) && !lost_a_node_)
     root_cause_.reset();
   if (!root_cause_ || root_cause_->code() != static_cast<int>(ExitCode::peer)) hang_culprit_.reset();
@@ -321,18 +324,18 @@ void Coordinator::decide_if_all_ended() {
     return;
   const std::vector<int> codes = find_root_cause();
   const int code = root_cause_ ? root_cause_->code() : common_code(codes);
-  const bool again =
+  const bool restarts =
       root_cause_ && may_restart(code) && !signalled_ && !lost_a_node_ && generation_ < options_.max_restarts;
   std::string report;
   if (root_cause_) report = describe(*root_cause_, static_cast<int>(codes.size()), options_.nodes);
   if (hang_culprit_) report += "\n  " + hang_culprit_->text;
-  if (!again) return finish(code, report);
-  if (const std::string loop = crash_loop_.add(*root_cause_); !loop.empty())
+  if (!restarts) return finish(code, report);
+  if (const std::string crash_loop = crash_loop_.add(*root_cause_); !crash_loop.empty())
     return finish(static_cast<int>(ExitCode::do_not_requeue),
-                  report + "\n  not started again: " + loop + "; find the cause first");
+                  report + "\n  not restarted: " + crash_loop + "; find the cause first");
   ++generation_;
   broadcast({{"type", "say"},
-             {"text", report + fmt::format("\n  starting all ranks again: restart {} of {}", generation_,
+             {"text", report + fmt::format("\n  restarting all ranks: restart {} of {}", generation_,
                                            options_.max_restarts)}},
             nullptr);
   start();

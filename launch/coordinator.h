@@ -1,9 +1,10 @@
-// Node 0's side of a job: where launchers meet, and who decides what all of them do. Node 0's own agent is a
-// member like the others, over a socket pair, so one node and many go the same way.
+// Coordinates a job on node 0: accepts the other launchers and decides what every node does. Node
+// 0's own launcher is a member like the others, connected by a socket pair. So one node and several
+// nodes take the same path.
 //
 //   joining -> running -> stopping -> (all nodes ended) -> running again, or finished
 //
-// Owned by the launcher of node 0; one thread.
+// Owned by the launcher of node 0. Single-threaded.
 #pragma once
 
 #include <poll.h>
@@ -24,34 +25,35 @@ namespace rondo::launch {
 
 class Coordinator {
  public:
-  // `meeting` listens at the rendezvous; empty for a job of one node. `own` is node 0's end of the socket
-  // pair.
-  Coordinator(const LaunchOptions& options, Listener meeting, Fd own);
+  // `rendezvous` listens at the rendezvous endpoint; it is empty for a job of one node. `own` is
+  // node 0's end of the socket pair.
+  Coordinator(const LaunchOptions& options, Listener rendezvous, Fd own);
 
   void add_polls(std::vector<pollfd>& polls) const;
-  // For how long newcomers are left out of the polls; after that serve() wants to be called. 0: they are in.
+  // Returns for how many seconds newcomers stay out of the polls; call serve() after that. 0: they
+  // are polled.
   double pause_s() const;
-  // Accepts, reads, answers, and minds the clock. Never blocks. Throws Error(environment) when nodes are
-  // missing after the join timeout; it names those that came.
+  // Accepts, reads, answers and checks timeouts. Never blocks. Throws Error(environment) if nodes
+  // are missing after the join timeout; the message names those that joined.
   void serve();
 
-  // The bound socket of rank 0's store, once for each start.
+  // Returns the bound socket of rank 0's store, once per start.
   Fd take_master() { return std::move(master_.fd); }
   bool finished() const { return state_ == State::finished; }
-  // After the finish: the other launchers have read it and closed their ends.
+  // After the finish: whether all other launchers have read it and closed their connections.
   bool all_others_left() const;
-  // Set when finished because a rank failed.
+  // Set if the job finished because a rank failed.
   const std::optional<Failure>& root_cause() const { return root_cause_; }
-  // Set where that is a lost peer, and a rank is known to have held the others up.
+  // Set if root_cause() is a lost peer and the rank that hung is known.
   const std::optional<HangCulprit>& hang_culprit() const { return hang_culprit_; }
 
  private:
   enum class State { joining, running, stopping, finished };
-  // A connection until it is admitted: it proves that it knows the secret, and then introduces itself.
-  // However many there are, they delay nobody.
+  // A connection that is not admitted yet. It proves that it knows the secret, then introduces
+  // itself. Newcomers never delay the members.
   struct Newcomer {
     Channel channel;
-    std::optional<Handshake> proof;  // while it goes on
+    std::optional<Handshake> proof;  // during the handshake
     bool is_own = false;
     double connected_s = now_s();
   };
@@ -59,21 +61,21 @@ class Coordinator {
     Channel channel;
     Join join;
     bool is_own = false;
-    int node = -1;  // set at the first start
+    int node = -1;  // assigned at the first start
     std::optional<Ended> ended;
   };
 
   void accept_newcomers();
-  void hear_newcomers();
-  void hear(Newcomer& newcomer);
+  void read_newcomers();
+  void read_newcomer(Newcomer& newcomer);
   void read(Member& member);
   void handle(Member& member, const Json& message);
   Member* admit(Newcomer& newcomer, const Json& message);
   std::string objection_to(const Join& join, bool is_own) const;
-  void mind_losses();
+  void check_lost_members();
   void lose(Member& member);
   void begin_if_complete();
-  void give_nodes_numbers();
+  void assign_node_numbers();
   bool open_master(std::string& why);
   void start();
   void stop(const Member* except);
@@ -85,12 +87,12 @@ class Coordinator {
   std::string missing_nodes() const;
 
   const LaunchOptions& options_;
-  Listener meeting_;
+  Listener rendezvous_;
   Listener master_;
-  std::list<Newcomer> newcomers_;                 // the oldest first
-  std::vector<std::unique_ptr<Member>> members_;  // in the order of nodes once running
-  double deaf_until_s_ = 0;                       // nobody is accepted: there are no descriptors
-  double heard_s_ = 0;                            // when newcomers were heard
+  std::list<Newcomer> newcomers_;                 // oldest first
+  std::vector<std::unique_ptr<Member>> members_;  // in node order once running
+  double accept_after_s_ = 0;                     // no accept() before this time: out of descriptors
+  double newcomers_read_s_ = 0;                   // when newcomers were last read
   State state_ = State::joining;
   double opened_s_;
   int generation_ = 0;

@@ -7,18 +7,19 @@
 namespace rondo::launch {
 
 std::string CrashLoop::add(const Failure& failure) {
-  constexpr int kMostInVain = 3;
+  constexpr int kMaxFruitless = 3;
   if (failure.step < 0) return "";
   const bool has_saved = failure.saved > saved_;
   const bool is_same_step = failure.step > 0 && latest_ == failure.step && !has_saved;
-  in_vain_ = has_saved || failure.step > furthest_ ? 0 : in_vain_ + 1;
+  fruitless_ = has_saved || failure.step > furthest_ ? 0 : fruitless_ + 1;
   latest_ = failure.step;
   furthest_ = std::max(furthest_, failure.step);
   saved_ = std::max(saved_, failure.saved);
   if (is_same_step)
     return fmt::format("it failed twice in step {}, and nothing was saved in between", failure.step);
-  if (in_vain_ < kMostInVain) return "";
-  return fmt::format("{} restarts came no further than step {}, and saved nothing", kMostInVain, furthest_);
+  if (fruitless_ < kMaxFruitless) return "";
+  return fmt::format("{} restarts made no progress beyond step {}, and saved nothing", kMaxFruitless,
+                     furthest_);
 }
 
 }  // namespace rondo::launch

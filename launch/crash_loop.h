@@ -1,4 +1,4 @@
-// Whether a job that failed is worth another start: one that comes no further fails for ever.
+// Decides whether a failed job is worth a restart. A job that makes no progress fails forever.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@ namespace rondo::launch {
 
 class CrashLoop {
  public:
-  // Told of every failure that a restart would follow. Why there is no use in it: the same step as the time
-  // before without a new checkpoint, or the third restart without a new step or checkpoint; "": there may be.
-  // Nothing is known of programs that are not ours.
+  // Records a failure that may be followed by a restart. Returns why a restart is useless, or "".
+  // It is useless after a second failure in the same step without a new checkpoint in between, and
+  // after the third restart without a new step or checkpoint. Programs that report no step may
+  // always restart.
   std::string add(const Failure& failure);
 
  private:
   std::optional<std::int64_t> latest_;
   std::int64_t furthest_ = -1, saved_ = -1;  // steps
-  int in_vain_ = 0;                          // restarts in a row
+  int fruitless_ = 0;                        // consecutive restarts without progress
 };
 
 }  // namespace rondo::launch

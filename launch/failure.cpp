@@ -1,7 +1,7 @@
-// When one rank dies, others fail after it with the code for a lost peer. So a death with that code counts as
-// a cause only if there is no other; otherwise the earliest is the cause. Files of other processes are read
-// up to a limit, and what does not parse is ignored. The age of exit.json is compared on the coarse clock,
-// with which files are stamped.
+// When one rank dies, others fail after it with the exit code for a lost peer. A failure with that
+// code counts as the cause only if there is no other. Otherwise the earliest failure is the cause.
+// Files of other processes are read up to a limit, and malformed ones are ignored. The age of
+// exit.json is compared on the coarse clock, which also stamps files.
 #include "launch/failure.h"
 
 #include <fmt/format.h>
@@ -52,9 +52,9 @@ const char* meaning_of(int code) {
     case 10:
       return "graph";
     case 75:
-      return "saved, asks to be requeued";
+      return "saved, requests a requeue";
     case 93:
-      return "asks not to be requeued";
+      return "requests no requeue";
     case 126:
       return "not executable";
     case 127:
@@ -76,7 +76,7 @@ std::string read_at_most(const std::string& path, std::size_t bytes, bool from_t
   return text;
 }
 
-// torchrun writes whole seconds as text; we also take numbers.
+// torchrun writes whole seconds as text; numbers are accepted, too.
 double time_of(const Json& extra) {
   const auto field = extra.find("timestamp");
   if (field == extra.end()) return 0;
@@ -124,13 +124,14 @@ std::optional<ErrorFile> read_error_file(const std::string& path) {
 
 bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<HangCulprit>& hang_culprit) {
   const auto is_consequence = [](const Failure& failure) {
-    return failure.code() == static_cast<int>(ExitCode::peer) && failure.rank >= 0;  // not: a lost node
+    // a lost node is no consequence
+    return failure.code() == static_cast<int>(ExitCode::peer) && failure.rank >= 0;
   };
   if (is_consequence(a) != is_consequence(b)) return is_consequence(b);
-  const auto held_up = [&](const Failure& failure) {
+  const auto is_culprit = [&](const Failure& failure) {
     return hang_culprit && failure.rank == hang_culprit->status.rank;
   };
-  if (is_consequence(a) && held_up(a) != held_up(b)) return held_up(a);
+  if (is_consequence(a) && is_culprit(a) != is_culprit(b)) return is_culprit(a);
   return a.time_s < b.time_s;
 }
 
@@ -152,7 +153,7 @@ std::string describe(const Failure& failure, int world_size, int nodes) {
                                  failure.local_rank, nodes > 1 ? ", " : "", node, failure.pid,
                                  failure.signal > 0 ? "was killed by" : "ended with", cause_of(failure));
   if (world_size > 1) text += "; the other ranks were stopped";
-  if (!failure.message.empty()) text += "\n  it said: " + failure.message;
+  if (!failure.message.empty()) text += "\n  its message: " + failure.message;
   if (!failure.log.empty()) text += "\n  its log: " + failure.log;
   return text;
 }
@@ -180,7 +181,7 @@ std::string run_folder_in(const std::string& file) {
 
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s, const std::optional<HangCulprit>& hang_culprit) {
-  // Whoever holds the lock now is another run, and the folder is its own.
+  // Another run may have the folder by now; then it holds the lock and owns the folder.
   const std::optional<FolderLock> lock = FolderLock::take(run_folder, FileUse::run);
   if (!lock) return;
   const std::string path = run_folder + "/exit.json";

@@ -15,28 +15,28 @@
 namespace rondo::launch {
 namespace {
 
-// Reads process groups: positive to watch, negative to forget.
+// Reads process groups from the pipe: a positive number registers, a negative one unregisters.
 [[noreturn]] void run_guard(int pipe, const std::string& private_folder) {
-  setsid();  // away from the terminal's signals
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, nullptr);
-  const int null = open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
+  setsid();  // no signals from the terminal
+  sigset_t signals;
+  sigfillset(&signals);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  const int dev_null = open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) dup2(dev_null, fd);
   dup2(pipe, 3);
   close_range(4, ~0U, 0);
   std::set<pid_t> groups;
   pid_t group = 0;
   while (true) {
-    const ssize_t got = read(3, &group, sizeof group);
-    if (got < 0 && errno == EINTR) continue;
-    if (got != sizeof group) break;
+    const ssize_t size = read(3, &group, sizeof group);
+    if (size < 0 && errno == EINTR) continue;
+    if (size != sizeof group) break;
     if (group > 0)
       groups.insert(group);
     else
       groups.erase(-group);
   }
-  for (const pid_t left : groups) kill(-left, SIGKILL);
+  for (const pid_t survivor : groups) kill(-survivor, SIGKILL);
   std::error_code ignored;
   std::filesystem::remove_all(private_folder, ignored);
   _exit(0);

@@ -1,7 +1,7 @@
-// A small process that outlives the launcher, to end what the launcher started.
+// A small process that outlives the launcher and cleans up after it.
 //
-// A rank asks the kernel to be killed with its parent, but its own children do not. When the launcher is
-// gone, however it died, the guard's pipe ends; the guard then kills the process groups that are still
+// The kernel kills a rank with its parent, but not the rank's children. When the launcher is gone,
+// for any reason, the guard's pipe closes. The guard then kills the process groups that are still
 // registered and removes the launcher's private folder.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rondo::launch {
 class Guard {
  public:
   explicit Guard(const std::string& private_folder);  // forks
-  ~Guard();                                           // lets it finish and waits for it
+  ~Guard();                                           // lets the guard finish and waits for it
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 

@@ -1,8 +1,8 @@
-// One poll loop owns everything; signals come through a signalfd, so there is no handler and nothing to lock.
-// A round has a fixed order: signals, the coordinator, node 0's messages, the ranks, their output. Node 0's
-// launcher talks to its own coordinator over a socket pair, so one node takes the same path as many. Signals
-// are blocked before any rank starts. A signal that another node passed on moments ago is not delivered
-// twice, since a scheduler signals every node.
+// One poll loop owns all state. Signals arrive through a signalfd, so there is no handler and
+// nothing to lock. A round has a fixed order: signals, the coordinator, node 0's messages, the
+// ranks, their output. Node 0's launcher talks to its own coordinator over a socket pair, so one
+// node takes the same path as many. Signals are blocked before any rank starts. A scheduler signals
+// every node, so a signal that another node has just forwarded is not delivered twice.
 #include "launch/launcher.h"
 
 #include <fmt/format.h>
@@ -36,15 +36,15 @@
 namespace rondo::launch {
 namespace {
 
-constexpr double kLongestSleep_s = 0.5;
+constexpr double kMaxSleep_s = 0.5;
 constexpr double kRetryConnecting_s = 0.3;
 constexpr int kConnectTimeout_ms = 1000;
-constexpr double kGreetWithin_s = 5;
-constexpr double kSameSignal_s =
-    1;  // a scheduler signals every node: what another node passed on is the same one
-constexpr double kLastWordsWithin_s = 2;  // for the other launchers to read that the job is finished
+constexpr double kGreetTimeout_s = 5;
+// A scheduler signals every node: within this time a signal is the one another node forwarded.
+constexpr double kSameSignal_s = 1;
+constexpr double kFinishWait_s = 2;  // time for the other launchers to read the finish message
 
-// A missing program is told before other nodes are bothered.
+// Throws for a missing program before any other node is contacted.
 std::string program_path(const LaunchOptions& options) {
   if (options.runs_any_program) return find_program(options.program[0]);
   return find_program(program_folder() / "rondo");
@@ -70,14 +70,14 @@ class Launcher {
     for (const int number : options.signals) sigaddset(&handled, number);
     sigprocmask(SIG_BLOCK, &handled, nullptr);
     signals_ = Fd(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
-    places_.program = program_path(options);
-    places_.run_folder_file = private_folder_ + "/run_folder";
+    paths_.program = program_path(options);
+    paths_.run_folder_file = private_folder_ + "/run_folder";
   }
 
   int run() {
     began_s_ = now_s();
-    open_meeting();
-    while (!finish_) turn();
+    open_rendezvous();
+    while (!finish_) poll_once();
     if (ranks_) ranks_->kill_all();
     if (!finish_->report.empty()) output_.say(finish_->report);
     if (coordinator_) leave();
@@ -87,7 +87,7 @@ class Launcher {
 
  private:
   // One round of the loop.
-  void turn() {
+  void poll_once() {
     std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}};
     if (channel_ && !channel_->closed())
       polls.push_back(
@@ -97,54 +97,53 @@ class Launcher {
     if (ranks_) ranks_->add_polls(polls);
     output_.add_polls(polls);
     const double pause_s = coordinator_ ? coordinator_->pause_s() : 0;
-    const double sleep_s = std::min(pause_s > 0 ? pause_s : kLongestSleep_s, options_.monitor_interval_s);
+    const double sleep_s = std::min(pause_s > 0 ? pause_s : kMaxSleep_s, options_.monitor_interval_s);
     poll(polls.data(), polls.size(), std::max(1, static_cast<int>(1000 * sleep_s)));
     read_signals();
     if (coordinator_) coordinator_->serve();
-    talk();
-    if (ranks_) mind_ranks();
+    exchange_messages();
+    if (ranks_) reap_ranks();
     output_.serve();
   }
 
-  // --- the meeting ---
+  // --- rendezvous ---
 
-  void open_meeting() {
+  void open_rendezvous() {
     if (options_.nodes == 1) return coordinate({});
-    const Endpoint& place = options_.rendezvous;
-    const bool must_be_here = options_.node_rank == 0;
-    if (options_.node_rank && !must_be_here) return;
+    const Endpoint& endpoint = options_.rendezvous;
+    const bool is_node_0 = options_.node_rank == 0;
+    if (options_.node_rank && !is_node_0) return;
     int failure = 0;
-    Listener meeting = bind_to(place.host, place.port, true, failure);
-    if (meeting.fd) {
-      if (meeting.is_loopback && place.host != "localhost" && place.host.rfind("127.", 0) != 0)
+    Listener listener = bind_to(endpoint.host, endpoint.port, true, failure);
+    if (listener.fd) {
+      if (listener.is_loopback && endpoint.host != "localhost" && endpoint.host.rfind("127.", 0) != 0)
         output_.say(fmt::format("{} is a loopback address on this machine, which no other machine can reach",
-                                place.host));
-      if (!options_.has_own_secret && !meeting.is_loopback)
+                                endpoint.host));
+      if (!options_.has_own_secret && !listener.is_loopback)
         output_.say(
-            fmt::format("no secret is given: whoever reaches {}:{} and knows --rdzv-id can join; set "
+            fmt::format("no secret is set: anyone who can reach {}:{} and knows --rdzv-id can join; set "
                         "RONDO_RDZV_SECRET to the same text on all nodes",
-                        place.host, place.port));
-      return coordinate(std::move(meeting));
+                        endpoint.host, endpoint.port));
+      return coordinate(std::move(listener));
     }
-    if (!must_be_here) return;  // node 0 is elsewhere, or another launcher of this machine
+    if (!is_node_0) return;  // node 0 is another machine, or another launcher of this machine
     throw Error(
         ExitCode::environment,
         failure == EADDRINUSE
-            ? fmt::format(
-                  "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or let the nodes "
-                  "meet at another --master-port or --rdzv-endpoint",
-                  place.port, place.host)
-            : fmt::format("cannot listen on port {} of {}: {}; the place where nodes meet must be an address "
+            ? fmt::format("port {} of {} is in use; end the program that holds it (`ss -ltnp`), or choose "
+                          "another --master-port or --rdzv-endpoint",
+                          endpoint.port, endpoint.host)
+            : fmt::format("cannot listen on port {} of {}: {}; the rendezvous endpoint must be an address "
                           "of node 0",
-                          place.port, place.host,
+                          endpoint.port, endpoint.host,
                           failure == ENOENT ? "the name does not resolve" : std::strerror(failure)));
   }
 
-  void coordinate(Listener meeting) {
+  void coordinate(Listener listener) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
       throw Error(ExitCode::resources, std::string("socketpair: ") + std::strerror(errno));
-    coordinator_.emplace(options_, std::move(meeting), Fd(ends[0]));
+    coordinator_.emplace(options_, std::move(listener), Fd(ends[0]));
     introduce(Fd(ends[1]));
   }
 
@@ -161,7 +160,7 @@ class Launcher {
     channel_->send(to_json(join));
   }
 
-  // Towards node 0: connect, prove, introduce.
+  // Joins node 0: connects, proves the secret, introduces this node.
   void try_to_join() {
     if (greeting_) return greet();
     if (now_s() - tried_s_ < kRetryConnecting_s) return;
@@ -173,8 +172,8 @@ class Launcher {
               "is the port open? --rdzv-conf join_timeout=S allows more time",
               options_.run_id, options_.rendezvous.host, options_.rendezvous.port, options_.join_timeout_s,
               problem_));
-    const Endpoint& place = options_.rendezvous;
-    Fd fd = connect_to(place.host, place.port, options_.local_addr, kConnectTimeout_ms, problem_);
+    const Endpoint& endpoint = options_.rendezvous;
+    Fd fd = connect_to(endpoint.host, endpoint.port, options_.local_addr, kConnectTimeout_ms, problem_);
     tried_s_ = now_s();
     if (fd) greeting_ = Greeting{std::move(fd), Handshake(Handshake::Side::node, options_.secret)};
   }
@@ -191,7 +190,7 @@ class Launcher {
                       options_.rendezvous.host, options_.rendezvous.port));
     } else if (state == Handshake::State::failed) {
       problem_ = greeting_->proof.problem();
-    } else if (now_s() - tried_s_ < kGreetWithin_s) {
+    } else if (now_s() - tried_s_ < kGreetTimeout_s) {
       return;
     } else {
       problem_ = "it did not answer the launcher's protocol";
@@ -199,24 +198,24 @@ class Launcher {
     greeting_.reset();
   }
 
-  // --- node 0 says ---
+  // --- messages from node 0 ---
 
-  void talk() {
+  void exchange_messages() {
     if (!channel_ || channel_->closed()) {
       if (!ranks_) try_to_join();
       return;
     }
-    for (const Json& message : channel_->receive()) obey(message);
+    for (const Json& message : channel_->receive()) handle(message);
     channel_->flush();
     channel_->beat();
     if (!coordinator_ && channel_->silent_s() > options_.silence_timeout_s)
-      channel_->close(fmt::format("it said nothing for {:.0f} s", options_.silence_timeout_s));
+      channel_->close(fmt::format("it sent nothing for {:.0f} s", options_.silence_timeout_s));
     if (!channel_->closed() || finish_) return;
     problem_ = channel_->why_closed();
     if (ranks_) ranks_->stop();
   }
 
-  void obey(const Json& message) {
+  void handle(const Json& message) {
     const std::string type = text_field(message, "type", 32);
     if (type == "start") start(message);
     if (type == "stop" && ranks_ && integer_field(message, "generation", 0, INT_MAX) == generation_)
@@ -229,7 +228,7 @@ class Launcher {
     if (type == "finish") finish_ = to_finish(message);
     const auto signal = integer_field(message, "signal", 1, 64);
     if (type == "forward" && signal) {
-      passed_on_[*signal] = now_s();
+      forwarded_[*signal] = now_s();
       deliver(static_cast<int>(*signal));
     }
   }
@@ -237,18 +236,19 @@ class Launcher {
   void start(const Json& message) {
     const auto start = to_start(message);
     if (!start || start->first_rank + options_.ranks_per_node > start->world_size)
-      return channel_->close("it sent a start that is not sound");
+      return channel_->close("it sent an invalid start message");
     generation_ = start->generation;
     has_reported_ = has_ended_ = false;
-    choose_places(*start);
+    choose_paths(*start);
     attempt_began_s_ = file_time_now_s();
     ranks_.reset();
-    ranks_.emplace(options_, *start, places_, host_, coordinator_ ? coordinator_->take_master() : Fd(),
+    ranks_.emplace(options_, *start, paths_, host_, coordinator_ ? coordinator_->take_master() : Fd(),
                    output_, guard_);
   }
 
-  // DIR/ID as torchrun has it; nodes may share DIR, so several nodes get a folder each below it.
-  void choose_places(const Start& start) {
+  // Chooses DIR/ID as torchrun does. Nodes may share DIR, so each of several nodes gets its own
+  // folder below it.
+  void choose_paths(const Start& start) {
     const bool keeps_logs = options_.redirects.any() || options_.tee.any();
     if (log_root_.empty() && !options_.log_dir.empty())
       log_root_ = std::filesystem::absolute(options_.log_dir);
@@ -256,29 +256,29 @@ class Launcher {
       log_root_ = make_temporary_folder("rondo-logs");
       output_.say("the logs of the ranks are in " + log_root_);
     }
-    places_.logs = log_root_ + "/" + options_.run_id;
-    if (start.nodes > 1) places_.logs += fmt::format("/node_{}", start.node);
-    places_.errors = log_root_.empty() ? private_folder_ : places_.logs;
+    paths_.logs = log_root_ + "/" + options_.run_id;
+    if (start.nodes > 1) paths_.logs += fmt::format("/node_{}", start.node);
+    paths_.errors = log_root_.empty() ? private_folder_ : paths_.logs;
     if (log_root_.empty()) return;
     std::error_code failed;
-    std::filesystem::create_directories(places_.logs, failed);
-    if (failed || access(places_.logs.c_str(), W_OK) != 0)
+    std::filesystem::create_directories(paths_.logs, failed);
+    if (failed || access(paths_.logs.c_str(), W_OK) != 0)
       throw Error(ExitCode::environment,
-                  fmt::format("cannot write into {}: {}; choose another --log-dir", places_.logs,
+                  fmt::format("cannot write into {}: {}; choose another --log-dir", paths_.logs,
                               failed ? failed.message() : std::strerror(errno)));
-    if (!logs_lock_) logs_lock_ = FolderLock::take(places_.logs, FileUse::run);
-    // That of a node that is gone lasts for a minute or two, and logs are only appended to.
-    if (logs_lock_ || !FolderLock::holder_elsewhere(places_.logs).empty()) return;
+    if (!logs_lock_) logs_lock_ = FolderLock::take(paths_.logs, FileUse::run);
+    // The lock of a dead node's launcher lasts for a minute or two. Logs are only appended to.
+    if (logs_lock_ || !FolderLock::holder_elsewhere(paths_.logs).empty()) return;
     throw Error(
         ExitCode::environment,
         fmt::format("the logs in {} are being written by another launcher that is still alive; choose "
                     "another --log-dir or --rdzv-id",
-                    places_.logs));
+                    paths_.logs));
   }
 
-  // --- the ranks ---
+  // --- ranks ---
 
-  void mind_ranks() {
+  void reap_ranks() {
     ranks_->serve();
     if (ranks_->must_stop() && !has_reported_) {
       has_reported_ = true;
@@ -300,7 +300,7 @@ class Launcher {
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (now_s() - passed_on_[signal] < kSameSignal_s) continue;
+      if (now_s() - forwarded_[signal] < kSameSignal_s) continue;
       if (!ranks_) {
         finish_ =
             Finish{128 + signal, fmt::format("ended by {} before the ranks were started", name_of(signal))};
@@ -327,13 +327,13 @@ class Launcher {
     ranks_->forward(signal);
   }
 
-  // --- the end ---
+  // --- end ---
 
-  // Node 0 stays until the others have read the end, and says in the run folder how it came.
+  // Node 0 records the end in the run folder and stays until the other launchers have read it.
   void leave() {
     if (interrupts_ >= 2) finish_->code = 128 + SIGINT;
-    if (finish_->code != 0 && attempt_began_s_ > 0) explain();
-    const double deadline = now_s() + kLastWordsWithin_s;
+    if (finish_->code != 0 && attempt_began_s_ > 0) record_failure();
+    const double deadline = now_s() + kFinishWait_s;
     for (std::vector<pollfd> polls; !coordinator_->all_others_left() && now_s() < deadline; polls.clear()) {
       coordinator_->add_polls(polls);
       poll(polls.data(), polls.size(), 50);
@@ -341,8 +341,8 @@ class Launcher {
     }
   }
 
-  void explain() {
-    const std::string run_folder = run_folder_in(places_.run_folder_file);
+  void record_failure() {
+    const std::string run_folder = run_folder_in(paths_.run_folder_file);
     if (run_folder.empty()) return;
     Failure failure = coordinator_->root_cause().value_or(Failure{});
     if (failure.code() != finish_->code) {
@@ -360,11 +360,11 @@ class Launcher {
 
   const LaunchOptions& options_;
   const std::string private_folder_;
-  Guard guard_;  // before whatever it minds
+  Guard guard_;  // first: it cleans up after the others
   Output output_;
   const std::string host_;
   Fd signals_;
-  Places places_;
+  LaunchPaths paths_;
   std::string log_root_;
   std::optional<FolderLock> logs_lock_;
   std::optional<Coordinator> coordinator_;  // on node 0
@@ -372,18 +372,18 @@ class Launcher {
     Fd fd;
     Handshake proof;
   };
-  std::optional<Greeting> greeting_;  // with node 0, until it is proved
+  std::optional<Greeting> greeting_;  // with node 0, until the proof is complete
   std::optional<Channel> channel_;    // to the coordinator
   std::optional<Ranks> ranks_;
   std::optional<Finish> finish_;
-  std::map<std::int64_t, double> passed_on_;  // by signal: when another node's launcher passed it on
+  std::map<std::int64_t, double> forwarded_;  // by signal: when another node forwarded it
   std::string problem_ = "nothing listens there";
   double began_s_ = 0, tried_s_ = 0;
-  double attempt_began_s_ = 0;  // by the clock of files
+  double attempt_began_s_ = 0;  // on the clock that stamps files
   int generation_ = 0;
   int interrupts_ = 0;
-  bool has_reported_ = false;  // told node 0 of this attempt's failure
-  bool has_ended_ = false;     // told node 0 that this attempt's ranks are gone
+  bool has_reported_ = false;  // this attempt's failure was sent to node 0
+  bool has_ended_ = false;     // the end of this attempt's ranks was sent to node 0
 };
 
 }  // namespace

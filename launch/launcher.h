@@ -1,17 +1,16 @@
-// One node's part of `rondo launch`: meets the other nodes, runs this node's ranks as node 0 says, ends with
-// their code.
+// One node's part of `rondo launch`: joins the job, runs this node's ranks as node 0 directs, and
+// returns their exit code.
 //
-// One thread and one poll loop; nothing here blocks for longer than a name look-up. See coordinator.h for
-// node 0's part.
+// One thread and one poll loop. Only a name look-up may block. See coordinator.h for node 0's part.
 #pragma once
 
 #include "launch/options.h"
 
 namespace rondo::launch {
 
-// Returns the exit code: that of the first rank that failed, 128 + n where signal n killed it; 0 when all
-// ended well; 75 when they ask to be requeued; 6 where a port is taken; 7 when a node was lost. Throws Error
-// for what ends it before.
+// Returns the exit code: that of the first rank that failed, or 128 + n if signal n killed it. 0:
+// all ranks succeeded. 75: the ranks request a requeue. 6: a port is in use. 7: a node was lost.
+// Throws Error for failures before that.
 int run(const LaunchOptions& options);
 
 }  // namespace rondo::launch

@@ -1,4 +1,4 @@
-// The flags of `rondo launch`: what each value may be, and which of them go together.
+// Flags of `rondo launch`: the rules of each value, and of flags that go together.
 #include "launch/options.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ constexpr int kMaxRanksPerNode = 1024;
 constexpr int kMaxNodes = 10000;
 constexpr int kDefaultPort = 29500;            // torchrun's, for static rendezvous
 constexpr int kDefaultRendezvousPort = 29400;  // torchrun's, for c10d
-constexpr double kLongest_s = 30.0 * 24 * 3600;
+constexpr double kMaxTimeout_s = 30.0 * 24 * 3600;
 
 constexpr const char* kAllSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2";
 struct SignalName {
@@ -35,7 +35,7 @@ constexpr std::array kSignals = {SignalName{"SIGTERM", SIGTERM}, SignalName{"SIG
                                  SignalName{"SIGHUP", SIGHUP},   SignalName{"SIGQUIT", SIGQUIT},
                                  SignalName{"SIGUSR1", SIGUSR1}, SignalName{"SIGUSR2", SIGUSR2}};
 
-// What follows reads one value each: it returns the rule that is broken, or "".
+// Each function below reads one value. It returns the broken rule, or "".
 using Rule = std::string;
 
 Rule read_ranks(const std::string& value, int& ranks) {
@@ -43,7 +43,7 @@ Rule read_ranks(const std::string& value, int& ranks) {
     const int gpus = value == "cpu" ? 0 : visible_gpus();
     if (value == "gpu" && gpus == 0)
       throw Error(ExitCode::environment,
-                  "--nproc-per-node \"gpu\", but this machine shows no GPU (no /dev/nvidia0, or "
+                  "--nproc-per-node \"gpu\", but this machine has no visible GPU (no /dev/nvidia0, or "
                   "CUDA_VISIBLE_DEVICES is empty); give a number, or cpu");
     ranks = gpus > 0 ? gpus : available_cores();
     return "";
@@ -60,7 +60,7 @@ Rule read_nodes(const std::string& value, int& nodes) {
   if (!least || !most || bounds.size() > 2)
     return fmt::format("must be a whole number from 1 to {}", kMaxNodes);
   if (*least != *most)
-    return fmt::format("asks for an elastic job, which is not supported: give one number, e.g. {}", *most);
+    return fmt::format("requests an elastic job, which is not supported: give one number, e.g. {}", *most);
   nodes = *most;
   return "";
 }
@@ -89,7 +89,7 @@ Rule read_endpoint(const std::string& value, Endpoint& endpoint) {
   return "";
 }
 
-// A name that becomes part of a path or of a line's prefix.
+// Reads a name that becomes part of a path or of a line's prefix.
 Rule read_name(const std::string& value, std::string& name) {
   const bool plain = !value.empty() && value.size() <= 128 && value[0] != '.' &&
                      std::all_of(value.begin(), value.end(), [](unsigned char c) {
@@ -106,10 +106,10 @@ Rule read_rendezvous_settings(const std::string& value, LaunchOptions& options) 
     const std::size_t equals = pair.find('=');
     const std::string key = pair.substr(0, equals);
     if (equals == std::string::npos || (key != "timeout" && key != "join_timeout" && key != "read_timeout"))
-      return fmt::format("has \"{}\"; known are timeout=S, join_timeout=S and read_timeout=S", pair);
+      return fmt::format("has \"{}\"; allowed are timeout=S, join_timeout=S and read_timeout=S", pair);
     const double least = key == "read_timeout" ? 2 : 0.1;  // heartbeats come every second
     const std::string text = pair.substr(equals + 1);
-    const Rule broken = flag::number(&seen[key], least, kLongest_s, "seconds")(text);
+    const Rule broken = flag::number(&seen[key], least, kMaxTimeout_s, "seconds")(text);
     if (!broken.empty()) return fmt::format("has {} \"{}\", which {}", key, text, broken);
   }
   if (seen.count("timeout")) options.join_timeout_s = seen["timeout"];
@@ -172,8 +172,8 @@ class Parser {
   LaunchOptions parse(const std::vector<std::string>& words) {
     options_.wants_help = !flags_.read(words);
     if (options_.wants_help) return options_;
-    if (standalone_) meet_alone();
-    if (options_.nodes > 1) meeting_place();
+    if (standalone_) make_standalone();
+    if (options_.nodes > 1) set_rendezvous();
     find_secret();
     if (grace_s_) options_.shutdown_grace_s = options_.signal_grace_s = *grace_s_;
     check_program();
@@ -184,29 +184,29 @@ class Parser {
 
  private:
   template <class... Parts>
-  void complain(fmt::format_string<Parts...> text, Parts&&... parts) {
+  void add_problem(fmt::format_string<Parts...> text, Parts&&... parts) {
     problems_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
   }
 
-  // As torchrun: the other flags of the meeting are ignored, but a job of several nodes cannot be meant.
-  void meet_alone() {
+  // As torchrun does, ignores the other rendezvous flags. A job of several nodes is an error.
+  void make_standalone() {
     if (options_.nodes > 1)
-      complain("--standalone is for one node, but {} is given", flags_.as_given("--nnodes"));
+      add_problem("--standalone is for one node, but {} is given", flags_.as_given("--nnodes"));
     options_.nodes = 1;
     options_.node_rank.reset();
     options_.rendezvous = {};
   }
 
-  void meeting_place() {
+  void set_rendezvous() {
     if (options_.uses_static_rendezvous && options_.rendezvous.host.empty()) {
       if (options_.master_addr.empty())
-        complain(
-            "several nodes need a place to meet: give --master-addr (the host of node 0), or "
+        add_problem(
+            "several nodes need a rendezvous endpoint: give --master-addr (the host of node 0), or "
             "--rdzv-endpoint HOST:PORT");
       if (!options_.master_port.value_or(0)) options_.master_port = kDefaultPort;
       options_.rendezvous = {options_.master_addr, *options_.master_port};
     } else if (options_.rendezvous.host.empty()) {
-      complain("several nodes need a place to meet: give --rdzv-endpoint HOST:PORT");
+      add_problem("several nodes need a rendezvous endpoint: give --rdzv-endpoint HOST:PORT");
     }
     if (options_.rendezvous.port == 0) options_.rendezvous.port = kDefaultRendezvousPort;
   }
@@ -217,7 +217,7 @@ class Parser {
     if (!secret_file_.empty()) {
       std::ifstream file(secret_file_);
       if (!std::getline(file, secret) || secret.empty())
-        complain("{} cannot be read, or its first line is empty", flags_.as_given("--rdzv-secret-file"));
+        add_problem("{} cannot be read, or its first line is empty", flags_.as_given("--rdzv-secret-file"));
     }
     options_.has_own_secret = !secret.empty();
     options_.secret = secret + "\n" + options_.run_id;
@@ -226,26 +226,27 @@ class Parser {
   void check_program() {
     const std::vector<std::string>& program = options_.program;
     if (program.empty())
-      return complain("no program: write `rondo launch FLAGS -- train ...`, or `--no-python PROGRAM ARGS`");
+      return add_problem(
+          "no program: write `rondo launch FLAGS -- train ...`, or `--no-python PROGRAM ARGS`");
     if (options_.runs_any_program) return;
     if (std::filesystem::path(program[0]).extension() == ".py")
-      complain(
+      add_problem(
           "{} is a Python script, and Rondo runs no Python: write `-- train ...`, or "
           "`--no-python python3 {}`",
           program[0], program[0]);
     if (program[0] != "train") return;
     for (const std::string& word : program)
       if (word != "--help" && word != "-h" && flags_.serves(word))
-        complain("{} is a flag of the launcher: write it before `train`", word);
+        add_problem("{} is a flag of the launcher: write it before `train`", word);
   }
 
   void check_ranks() {
     if (options_.node_rank && *options_.node_rank >= options_.nodes)
-      complain("{} must be below the number of nodes, {}", flags_.as_given("--node-rank"), options_.nodes);
+      add_problem("{} must be below the number of nodes, {}", flags_.as_given("--node-rank"), options_.nodes);
     const auto check = [&](const char* flag, int local_rank) {
       if (local_rank >= options_.ranks_per_node)
-        complain("{} has {}, but local ranks here are 0 to {}", flags_.as_given(flag), local_rank,
-                 options_.ranks_per_node - 1);
+        add_problem("{} has {}, but local ranks here are 0 to {}", flags_.as_given(flag), local_rank,
+                    options_.ranks_per_node - 1);
     };
     for (const int rank : options_.local_ranks_filter) check("--local-ranks-filter", rank);
     for (const auto& [rank, streams] : options_.redirects.by_local_rank) check("--redirects", rank);
@@ -276,39 +277,38 @@ Parser::Parser() {
       "ranks on this node (default 1)");
   add("--nnodes", "N", with(read_nodes, &o.nodes), "nodes (default 1); MIN:MAX only where both are equal");
   add("--node-rank", "K", flag::whole(&o.node_rank, 0, kMaxNodes - 1),
-      "which node this is; without it nodes are numbered as they join");
+      "rank of this node (default: nodes are numbered as they join)");
   add("--master-addr", "HOST", with(read_address, &o.master_addr),
-      "where rank 0 listens (default 127.0.0.1)");
+      "address of rank 0's store (default 127.0.0.1)");
   add("--master-port", "PORT", flag::whole(&o.master_port, 0, 65535),
-      "its port (default: a free one; several nodes: 29500)");
+      "port of rank 0's store (default: a free one; several nodes: 29500)");
   add("--rdzv-backend", "static|c10d", with(read_backend, &o.uses_static_rendezvous),
-      "both are served by the launcher's own protocol");
+      "both use the launcher's own protocol");
   add("--rdzv-endpoint", "HOST[:PORT]", with(read_endpoint, &o.rendezvous),
-      "where nodes meet; on that host runs node 0");
-  add("--rdzv-id", "ID", with(read_name, &o.run_id),
-      "name of the job; nodes with another one are turned away");
+      "rendezvous endpoint of the nodes, on the host of node 0");
+  add("--rdzv-id", "ID", with(read_name, &o.run_id), "name of the job; nodes with another id are refused");
   add("--rdzv-secret-file", "FILE", flag::text(&secret_file_),
-      "its first line, or else RONDO_RDZV_SECRET, is what nodes must know to join");
+      "file whose first line is the secret for joining (default: RONDO_RDZV_SECRET)");
   add("--rdzv-conf", "K=V,...", with(read_rendezvous_settings, &o),
       "timeout, join_timeout (600), read_timeout (60), seconds");
-  flags_.toggle("--standalone", &standalone_, "one node on a free port, whatever the flags above say");
+  flags_.toggle("--standalone", &standalone_, "run one node on a free port; overrides the flags above");
   add("--max-restarts", "N", flag::whole(&o.max_restarts, 0, 1'000'000),
       "restart all ranks up to N times after a failure (default 0)");
-  add("--monitor-interval", "SECONDS", flag::number(&o.monitor_interval_s, 0.001, kLongest_s, "seconds"),
+  add("--monitor-interval", "SECONDS", flag::number(&o.monitor_interval_s, 0.001, kMaxTimeout_s, "seconds"),
       "longest sleep of the launcher (default 0.1)");
-  add("--shutdown-grace", "SECONDS", flag::number(&grace_s_, 0, kLongest_s, "seconds"),
-      "until SIGKILL (default 10 after a failure, 600 after a signal, since ranks save then)");
+  add("--shutdown-grace", "SECONDS", flag::number(&grace_s_, 0, kMaxTimeout_s, "seconds"),
+      "time until SIGKILL (default 10 after a failure; 600 after a signal, for saving)");
   add("--role", "NAME", with(read_name, &o.role),
-      "role of the ranks, shown before their lines (default \"default\")");
+      "role of the ranks, printed before their lines (default \"default\")");
   add("--log-dir", "DIR", flag::text(&o.log_dir), "DIR/ID/attempt_N/LOCAL_RANK/{stdout,stderr}.log");
   add("-r,--redirects", "MASK", with(read_mask, &o.redirects),
       "streams to files only: 3, or 0:1,1:2 by local rank");
   add("-t,--tee", "MASK", with(read_mask, &o.tee), "streams to files and to the console");
   add("--local-ranks-filter", "0,1", with(read_local_ranks, &o.local_ranks_filter),
-      "only these local ranks reach the console");
+      "local ranks whose output reaches the console");
   add("--local-addr", "ADDR", with(read_address, &o.local_addr),
       "address of this node to connect from and to listen on");
-  add("--signals-to-handle", "SIG,...", with(read_signals, &o), "signals that are passed on to the ranks");
+  add("--signals-to-handle", "SIG,...", with(read_signals, &o), "signals that are forwarded to the ranks");
   flags_.toggle("--no-python", &o.runs_any_program, "run any program instead of a subcommand of rondo");
   for (const char* names : {"-m,--module", "--run-path"})
     flags_.refuse(names, "Rondo runs no Python; use --no-python PROGRAM ARGS");

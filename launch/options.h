@@ -1,7 +1,8 @@
-// The command line of `rondo launch`: torchrun's flags, their PET_<NAME> fallbacks, and what is refused.
+// The command line of `rondo launch`: torchrun's flags, their PET_<NAME> environment variables, and
+// the flags that are refused.
 //
-// Read as support/flags/flags.h says. Flags end at `--` or at the first word that is not a flag; the rest is
-// the program of the ranks.
+// Parsed as described in support/flags/flags.h. Flags end at `--` or at the first word that is not
+// a flag. The rest is the program of the ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace rondo::launch {
 
-// torchrun's stream masks, e.g. "3" for all ranks or "0:1,1:2" by local rank: 1 is stdout, 2 stderr, 3 both.
+// torchrun's stream masks: "3" for all ranks, or "0:1,1:2" by local rank. 1 is stdout, 2 stderr, 3
+// both.
 struct StreamMask {
   int for_all = 0;
   std::map<int, int> by_local_rank;
@@ -35,18 +37,19 @@ struct LaunchOptions {
   int nodes = 1;           // 1..10000
   std::optional<int> node_rank;
   std::string master_addr;         // empty: the rendezvous host, or 127.0.0.1 for one node
-  std::optional<int> master_port;  // none, or 0: a free one
+  std::optional<int> master_port;  // nullopt or 0: a free port
   bool uses_static_rendezvous = true;
-  Endpoint rendezvous;  // filled in for several nodes
+  Endpoint rendezvous;  // set for several nodes
   std::string run_id = "none";
-  std::string secret;  // what nodes prove to know: --rdzv-secret-file or RONDO_RDZV_SECRET, and the run id
-  bool has_own_secret = false;  // not the run id alone
+  // nodes prove that they know it: --rdzv-secret-file or RONDO_RDZV_SECRET, and the run id
+  std::string secret;
+  bool has_own_secret = false;  // the secret is more than the run id
   double join_timeout_s = 600;
-  double silence_timeout_s = 60;  // a node that says nothing for so long is lost
+  double silence_timeout_s = 60;  // a node that sends nothing for this long is lost
   int max_restarts = 0;
   double monitor_interval_s = 0.1;
-  double shutdown_grace_s = 10;  // from SIGTERM to SIGKILL where another rank failed
-  double signal_grace_s = 600;   // from a forwarded signal to SIGKILL: ranks may save first
+  double shutdown_grace_s = 10;  // from SIGTERM to SIGKILL after another rank failed
+  double signal_grace_s = 600;   // from a forwarded signal to SIGKILL; ranks may save first
   std::string role = "default";
   std::string log_dir;  // empty: none
   StreamMask redirects;
@@ -55,20 +58,20 @@ struct LaunchOptions {
   std::string local_addr;            // empty: none
   std::vector<int> signals;          // forwarded to the ranks
   std::string signal_names;          // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
-  bool runs_any_program =
-      false;                // --no-python: `program` is looked up in PATH; else it is `rondo SUBCOMMAND`
-  bool wants_help = false;  // it is printed
+  // --no-python: `program` is looked up in PATH. Otherwise it is a subcommand of rondo.
+  bool runs_any_program = false;
+  bool wants_help = false;           // help was printed
   std::vector<std::string> program;  // never empty unless wants_help
 };
 
-// All mistakes of the line are reported together: throws Error(usage), and Error(environment) where the
-// machine lacks what a flag asks for (`--nproc-per-node gpu` without one).
+// Parses the command line. Throws one Error(usage) with all mistakes, and Error(environment) if the
+// machine lacks what a flag requires (`--nproc-per-node gpu` without a GPU).
 LaunchOptions parse_options(const std::vector<std::string>& words);
 
-// Whether `word` spells a flag of the launcher, with or without a value.
+// Whether `word` is a flag of the launcher, with or without a value.
 bool serves_flag(const std::string& word);
 
-// Cores that this process may run on, at least 1.
+// Returns the number of cores that this process may run on, at least 1.
 int available_cores();
 
 }  // namespace rondo::launch

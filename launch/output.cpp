@@ -1,8 +1,9 @@
-// Pipes are read only while the console's buffer has room, so a console that is stuck holds up the ranks and
-// not the launcher. A write takes PIPE_BUF bytes at most, which a pipe that polls as writable accepts without
-// blocking. A stream that goes to a file alone is opened for the rank itself, without a pipe; a single rank
-// on a terminal keeps it. A log that cannot be written any more is given up, since a full disk must not end
-// the job. The thread that writes logs is started with the first line, and let go where it hangs.
+// Pipes are read only while the console's buffer has room. So a stuck console blocks the ranks, not
+// the launcher. A write takes at most PIPE_BUF bytes, which a pipe that polls as writable accepts
+// without blocking. A stream that goes to a file alone is opened for the rank itself, without a
+// pipe. A single rank on a terminal keeps the terminal. A log that cannot be written is abandoned,
+// because a full disk must not end the job. The thread that writes logs starts with the first line
+// and is abandoned if it hangs.
 #include "launch/output.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 namespace rondo::launch {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 16;  // longer ones are shown in pieces
+constexpr std::size_t kLongestLine = 1 << 16;  // longer lines are shown in pieces
 constexpr std::size_t kKeptLine = 400;
 
 Fd open_log(const std::string& folder, const char* name) {
@@ -41,14 +42,15 @@ Fd open_log(const std::string& folder, const char* name) {
   return fd;
 }
 
-constexpr std::size_t kMostWaiting = 4 << 20;
+constexpr std::size_t kMaxQueued = 4 << 20;
 constexpr std::chrono::seconds kLastWait{5};
 
 void write_log(Fd& log, std::string_view bytes) {
   while (log && !bytes.empty()) {
     const ssize_t written = write(log.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return log.reset();  // a full disk must not end the job; the console still has the lines
+    // a full disk must not end the job; the console still gets the lines
+    if (written < 0) return log.reset();
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -74,7 +76,7 @@ struct LogWriter::Queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::pair<File, std::string>> chunks;
-  std::size_t bytes = 0, dropped = 0;  // bytes: in the queue, or being written
+  std::size_t bytes = 0, dropped = 0;  // bytes: queued, or being written
   bool works = false, ends = false;
 };
 
@@ -89,13 +91,14 @@ LogWriter::~LogWriter() {
 
 void LogWriter::add(const File& file, std::string_view bytes) {
   const std::lock_guard lock(queue_->mutex);
-  if (queue_->bytes + bytes.size() > kMostWaiting) {
+  if (queue_->bytes + bytes.size() > kMaxQueued) {
     queue_->dropped += bytes.size();
     return;
   }
   std::string text;
   if (const std::size_t dropped = std::exchange(queue_->dropped, 0); dropped > 0)
-    text = fmt::format("[{} bytes were dropped here or in a log beside: the disk stood still]\n", dropped);
+    text =
+        fmt::format("[{} bytes were dropped here or in a neighboring log: the disk was too slow]\n", dropped);
   text += bytes;
   queue_->bytes += text.size();
   queue_->chunks.emplace_back(file, std::move(text));
@@ -119,7 +122,7 @@ void Console::write_ready() {
     if (written >= 0) {
       waiting_.erase(0, static_cast<std::size_t>(written));
     } else if (errno != EAGAIN && errno != EINTR) {
-      fd_ = -1;  // nobody reads any more
+      fd_ = -1;  // the reader is gone
       waiting_.clear();
     }
   }
@@ -178,9 +181,9 @@ void Forwarder::take_lines() {
 void Forwarder::show(std::string_view line) {
   if (line.find_first_not_of(" \t\r") != std::string_view::npos) last_line_ = line.substr(0, kKeptLine);
   if (console_ == nullptr) return;
-  std::string whole;
-  whole.reserve(prefix_.size() + line.size() + 1);
-  console_->add(whole.append(prefix_).append(line).append("\n"));
+  std::string prefixed;
+  prefixed.reserve(prefix_.size() + line.size() + 1);
+  console_->add(prefixed.append(prefix_).append(line).append("\n"));
 }
 
 std::string RankStreams::last_error_line() const {
@@ -207,14 +210,15 @@ RankStreams Output::open(int local_rank, int rank, int ranks_shown, const std::s
     } else if (to_file || !to_console || ranks_shown > 1 || !isatty(i + 1)) {
       int ends[2];
       if (pipe2(ends, O_CLOEXEC) != 0)
-        throw Error(ExitCode::resources, fmt::format("cannot make a pipe for rank {}: {}; raise `ulimit -n`",
-                                                     rank, std::strerror(errno)));
+        throw Error(ExitCode::resources,
+                    fmt::format("cannot create a pipe for rank {}: {}; raise `ulimit -n`", rank,
+                                std::strerror(errno)));
       fcntl(ends[0], F_SETFL, O_NONBLOCK);
       streams.child_fds[i] = Fd(ends[1]);
       streams.forwarders[i] =
           std::make_unique<Forwarder>(Fd(ends[0]), to_console ? &consoles_[i] : nullptr, &writer_,
                                       log ? std::make_shared<Fd>(std::move(log)) : nullptr, prefix);
-    }  // else one rank has the terminal for itself
+    }  // else the only rank keeps the terminal
   }
   return streams;
 }

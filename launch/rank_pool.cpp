@@ -1,5 +1,6 @@
-// A rank has a socket pair of messages: a run goes out as its flags, port and number, an exit code comes
-// back. Its output is a file in memory that it appends to, which is emptied before each run.
+// Each rank has a socket pair of messages. A request holds the run's flags, port and number; the
+// answer holds the exit code. A rank appends its output to a file in memory, which is emptied
+// before each run.
 #include "launch/rank_pool.h"
 
 #include <fcntl.h>
@@ -30,12 +31,12 @@ using nlohmann::json;
 constexpr std::size_t kLongestMessage = 1 << 16, kMostOutput = 1 << 16;
 constexpr std::chrono::seconds kStart{120}, kAfterFailure{3};
 
-// What an answer to a run says; that to a start says nothing.
+// Returns the exit code in an answer to a run. The answer to a start has none.
 int exit_code_in(const std::string& answer) {
   return answer.empty() ? -1 : json::parse(answer).value("exit_code", 0);
 }
 
-bool say(int socket, const json& words) {
+bool send_json(int socket, const json& words) {
   const std::string text = words.dump();
   return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
 }
@@ -82,7 +83,7 @@ RankPool::Rank::~Rank() {
 
 void RankPool::Rank::tell(const std::string& words) const {
   if (send(socket(), words.data(), words.size(), MSG_NOSIGNAL) != std::ssize(words))
-    refuse("a rank does not listen");
+    refuse("a rank reads no requests");
 }
 
 std::string RankPool::Rank::answer() const {
@@ -121,8 +122,8 @@ PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::sec
   }
   PlayedRun played;
   const std::vector<Answer> ended = answers(timeout);
-  for (const Answer& one : ended)
-    if (played.exit_code == 0) played.exit_code = exit_code_in(one.text);
+  for (const Answer& answer : ended)
+    if (played.exit_code == 0) played.exit_code = exit_code_in(answer.text);
   played.timed_out = played.exit_code == 0 && ended.size() < ranks_.size();
   for (const Rank& rank : ranks_) played.output += rank.output();
   return played;
@@ -131,23 +132,23 @@ PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::sec
 std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) const {
   using Clock = std::chrono::steady_clock;
   Clock::time_point deadline = Clock::now() + timeout;
-  std::vector<pollfd> waited;
-  for (const Rank& rank : ranks_) waited.push_back({rank.socket(), POLLIN, 0});
-  std::vector<Answer> found;
-  while (found.size() < ranks_.size()) {
+  std::vector<pollfd> sockets;
+  for (const Rank& rank : ranks_) sockets.push_back({rank.socket(), POLLIN, 0});
+  std::vector<Answer> arrived;
+  while (arrived.size() < ranks_.size()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    const int heard =
-        poll(waited.data(), waited.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    if (heard < 0 && errno == EINTR) continue;
-    if (heard <= 0) break;
-    for (std::size_t rank = 0; rank < waited.size(); ++rank) {
-      if (waited[rank].revents == 0) continue;
-      found.push_back({rank, ranks_[rank].answer()});
-      waited[rank].fd = -1;  // heard
-      if (exit_code_in(found.back().text) != 0) deadline = std::min(deadline, Clock::now() + kAfterFailure);
+    const int ready =
+        poll(sockets.data(), sockets.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
+    for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
+      if (sockets[rank].revents == 0) continue;
+      arrived.push_back({rank, ranks_[rank].answer()});
+      sockets[rank].fd = -1;  // answered
+      if (exit_code_in(arrived.back().text) != 0) deadline = std::min(deadline, Clock::now() + kAfterFailure);
     }
   }
-  return found;
+  return arrived;
 }
 
 int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) {
@@ -156,16 +157,17 @@ int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) 
   };
   int problem = 0;
   const Listener listener = bind_to("127.0.0.1", 0, /*listening=*/true, problem);
-  if (!say(socket, {{"port", listener.port}})) return 1;
+  if (!send_json(socket, {{"port", listener.port}})) return 1;
   std::string text(kLongestMessage, '\0');
   for (ssize_t size; (size = recv(socket, text.data(), text.size(), 0)) > 0;) {
     const json run = json::parse(text.substr(0, static_cast<std::size_t>(size)));
     set("MASTER_PORT", run.at("port"));
     set("TORCHELASTIC_RUN_ID", run.at("id"));
-    set("RONDO_MASTER_LISTEN_FD", std::to_string(dup(listener.fd.get())));  // the store closes its copy
+    // the store closes its copy
+    set("RONDO_MASTER_LISTEN_FD", std::to_string(dup(listener.fd.get())));
     const int code = train(run.at("flags"));
     std::fflush(nullptr);
-    if (!say(socket, {{"exit_code", code}})) return 1;
+    if (!send_json(socket, {{"exit_code", code}})) return 1;
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// Ranks that stay alive and play one run after the other, as processes of their own that meet anew each time:
-// starting LibTorch costs more than some steps of a small model. That a process can do this at all says that
-// a run takes nothing with it into the next one and leaves nothing behind.
+// Ranks that stay alive and execute one run after the other. They are processes of their own and
+// form new process groups for each run. Starting LibTorch takes longer than a few steps of a small
+// model. So a run must leave no state behind that affects the next one.
 #pragma once
 
 #include <sys/types.h>
@@ -14,32 +14,32 @@
 namespace rondo::launch {
 
 struct PlayedRun {
-  bool timed_out = false;  // some did not end, and none failed
-  int exit_code = 0;       // of the first to fail; -1 where it died
-  std::string output;      // of all ranks, one after the other, the first 64 KiB of each
+  bool timed_out = false;  // some ranks did not end, and none failed
+  int exit_code = 0;       // of the first rank to fail; -1 if it died
+  std::string output;      // of all ranks, concatenated; the first 64 KiB of each
 };
 
 class RankPool {
  public:
-  // Starts them. `worker`: the path of rondo-worker. REQUIRES: this process has one thread. Throws what
-  // spawn() throws, and Error(environment) where a rank ends before it plays anything.
+  // Starts the ranks. `worker` is the path of rondo-worker. REQUIRES: this process has one thread.
+  // Throws what spawn() throws, and Error(environment) if a rank ends before its first run.
   RankPool(const std::string& worker, int ranks);
   RankPool(RankPool&&) noexcept = default;
 
-  // What `rondo launch --nproc-per-node RANKS -- train FLAGS` would do, without the launcher. Once a rank has
-  // failed the others have 3 s left. After a run that did not end well the pool is of no more use: its ranks
-  // may still wait for each other.
+  // Does what `rondo launch --nproc-per-node RANKS -- train FLAGS` does, without the launcher. Once
+  // a rank has failed, the others get 3 s. After a run that failed or timed out the pool must not
+  // be used: its ranks may still wait for each other.
   PlayedRun play(const std::vector<std::string>& flags, std::chrono::seconds timeout);
 
  private:
-  // One process, the socket to it and the file of its output. Killed with this object.
+  // One process, its socket and the file of its output. Killed by the destructor.
   class Rank {
    public:
     Rank(const std::string& worker, int rank, int ranks);
     Rank(Rank&& other) noexcept;
     ~Rank();
     void tell(const std::string& words) const;
-    // "" where it died. REQUIRES: something can be read.
+    // Returns "" if the process died. REQUIRES: the socket is readable.
     std::string answer() const;
     int socket() const { return socket_.get(); }
     void forget_output() const;
@@ -54,7 +54,7 @@ class RankPool {
     std::size_t rank = 0;
     std::string text;
   };
-  // As they come; fewer than there are ranks where the time is over.
+  // Returns the answers in the order of arrival; fewer than ranks after a timeout.
   std::vector<Answer> answers(std::chrono::seconds timeout) const;
 
   std::vector<Rank> ranks_;
@@ -62,9 +62,9 @@ class RankPool {
   int runs_ = 0;
 };
 
-// The other side, in the process of a rank: plays what comes from the socket, each run by `train`, until the
-// socket closes. Returns the exit code of the process. Rank 0 keeps one listening socket for the stores of
-// all runs.
+// Serves the runs in the process of a rank: executes each request from the socket with `train`,
+// until the socket closes. Returns the exit code of the process. Rank 0 keeps one listening socket
+// for the stores of all runs.
 int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags));
 
 }  // namespace rondo::launch

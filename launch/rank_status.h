@@ -1,9 +1,12 @@
-// Who held the others up: ranks compared by where they stood when one of them gave the others up.
+// Finds the rank that hangs a job: compares the progress of all ranks at the time one of them
+// failed.
 //
-// A rank that waits for others holds nobody up: one that is stopped, or stands still elsewhere, does. Without
-// a pipeline all ranks call the same collectives in the same order, so numbers of calls compare between any
-// two. Stages of a pipeline call different ones, and only steps compare. Where all wait and one of them for a
-// message, its edge ("pp_0_to_1") says for which rank, and that one may wait for another: the last is named.
+// A rank that waits for others is not the culprit. A rank that is stopped, or makes no progress
+// elsewhere, is. Without a pipeline all ranks call the same collectives in the same order, so
+// numbers of calls compare between any two ranks. Stages of a pipeline call different collectives,
+// so only steps compare. If all ranks wait and one of them waits for a message, the edge
+// ("pp_0_to_1") names the awaited rank. That rank may wait for another one; the last in the chain
+// is reported.
 #pragma once
 
 #include <sys/types.h>
@@ -17,18 +20,19 @@
 
 namespace rondo::launch {
 
-// `pid`: of the rank's process, alive or not. `ended`: with exit code 0. `still_s`: for how long the rank has
-// noted nothing.
+// `pid` is that of the rank's process, alive or not. `ended`: it ended with exit code 0. `still_s`:
+// seconds since the rank's last note.
 RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);
 
-// The first is the likeliest to hold the others up, the last the least.
+// Sorts the likeliest culprit first, the least likely last.
 void sort_by_progress(std::vector<RankStatus>& statuses);
 
 struct HangCulprit {
   RankStatus status;
-  std::string text;  // "rank 1 holds the others up: ..."
+  std::string text;  // "rank 1 blocks the others: ..."
 };
-// Nothing where all ranks stand at the same place, or where the one behind has not stood still.
+// Returns nullopt if all ranks are at the same place, or if the one behind has made progress
+// recently.
 std::optional<HangCulprit> find_hang_culprit(std::vector<RankStatus> statuses);
 
 }  // namespace rondo::launch

@@ -1,7 +1,8 @@
-// A dead rank is first seen with WNOWAIT. Its process group is killed while the zombie still holds the
-// number, and only then is it reaped; afterwards the number could belong to somebody else. A rank that fails
-// with the code for a lost peer does not stop the others at once, because the true cause may die a moment
-// later. What ended after the order to stop is no cause, unless its error file says that it failed before.
+// Detects a dead rank with WNOWAIT and kills its process group while the zombie still holds the
+// number. Only then is the rank reaped, because the number may be reused afterwards. A rank that
+// fails with the exit code for a lost peer does not stop the others at once: the true cause may
+// fail a moment later. A rank that ends after the order to stop is no cause, unless its error file
+// reports an earlier failure.
 #include "launch/ranks.h"
 
 #include <fmt/format.h>
@@ -24,25 +25,25 @@
 namespace rondo::launch {
 namespace {
 
-// Ranks that see a peer's connection break may be gone before the peer itself is: so long after a first death
-// with the code for a lost peer we wait for the cause.
-constexpr double kWaitForCause_s = 0.25;
+// Ranks that see a peer's connection break may end before the peer itself. After a first failure
+// with the exit code for a lost peer, the launcher waits this long for the cause.
+constexpr double kCauseWait_s = 0.25;
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 }  // namespace
 
-Ranks::Ranks(const LaunchOptions& options, const Start& start, const Places& places, const std::string& host,
-             Fd master, Output& output, Guard& guard)
+Ranks::Ranks(const LaunchOptions& options, const Start& start, const LaunchPaths& paths,
+             const std::string& host, Fd master, Output& output, Guard& guard)
     : options_(options),
       start_(start),
       host_(host),
-      run_folder_file_(places.run_folder_file),
+      run_folder_file_(paths.run_folder_file),
       output_(output),
       guard_(guard),
       ranks_(static_cast<std::size_t>(options.ranks_per_node)) {
   try {
-    for (int i = 0; i < options.ranks_per_node; ++i) start_rank(i, places, i == 0 ? master.get() : -1);
+    for (int i = 0; i < options.ranks_per_node; ++i) start_rank(i, paths, i == 0 ? master.get() : -1);
   } catch (...) {
     kill_all();
     throw;
@@ -51,7 +52,7 @@ Ranks::Ranks(const LaunchOptions& options, const Start& start, const Places& pla
 
 Ranks::~Ranks() { kill_all(); }
 
-std::vector<std::string> Ranks::environment(int local_rank, const Rank& own, int master_fd) const {
+std::vector<std::string> Ranks::environment(int local_rank, const Rank& state, int master_fd) const {
   const int rank = start_.first_rank + local_rank;
   const auto set = [](const char* name, const auto& value) { return fmt::format("{}={}", name, value); };
   std::vector<std::string> variables = {
@@ -70,10 +71,10 @@ std::vector<std::string> Ranks::environment(int local_rank, const Rank& own, int
       set("TORCHELASTIC_MAX_RESTARTS", options_.max_restarts),
       set("TORCHELASTIC_RUN_ID", options_.run_id),
       set("TORCHELASTIC_USE_AGENT_STORE", "False"),  // rank 0 hosts the store
-      set("TORCHELASTIC_ERROR_FILE", own.error_file),
+      set("TORCHELASTIC_ERROR_FILE", state.error_file),
       set("TORCHELASTIC_SIGNALS_TO_HANDLE", options_.signal_names),
       set("RONDO_RUN_FOLDER_FILE", run_folder_file_),
-      set("RONDO_PROGRESS_FD", own.page->fd())};
+      set("RONDO_PROGRESS_FD", state.page->fd())};
   if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr)
     variables.push_back("TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
@@ -81,28 +82,28 @@ std::vector<std::string> Ranks::environment(int local_rank, const Rank& own, int
   variables.push_back(set("RONDO_STORE_TOKEN", start_.store_token));
   if (master_fd >= 0) variables.push_back(set("RONDO_MASTER_LISTEN_FD", master_fd));
   std::vector<std::string> all = environment_with(variables);
-  std::erase_if(all, [&](const std::string& old) {
-    return (master_fd < 0 && old.starts_with("RONDO_MASTER_LISTEN_FD=")) ||
-           old.starts_with("RONDO_RDZV_SECRET=");
+  std::erase_if(all, [&](const std::string& variable) {
+    return (master_fd < 0 && variable.starts_with("RONDO_MASTER_LISTEN_FD=")) ||
+           variable.starts_with("RONDO_RDZV_SECRET=");
   });
   return all;
 }
 
-void Ranks::start_rank(int local_rank, const Places& places, int master_fd) {
+void Ranks::start_rank(int local_rank, const LaunchPaths& paths, int master_fd) {
   Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
   const std::string folder = fmt::format("/attempt_{}/{}", start_.generation, local_rank);
   std::error_code ignored;
-  std::filesystem::create_directories(places.errors + folder, ignored);
-  rank.error_file = places.errors + folder + "/error.json";
+  std::filesystem::create_directories(paths.errors + folder, ignored);
+  rank.error_file = paths.errors + folder + "/error.json";
   std::filesystem::remove(rank.error_file, ignored);
   const int shown = options_.local_ranks_filter.empty()
                         ? start_.world_size
                         : static_cast<int>(options_.local_ranks_filter.size());
-  rank.streams = output_.open(local_rank, start_.first_rank + local_rank, shown, places.logs + folder);
+  rank.streams = output_.open(local_rank, start_.first_rank + local_rank, shown, paths.logs + folder);
   Spawn child;
   child.program = options_.program;
   if (!options_.runs_any_program) child.program.insert(child.program.begin(), "");
-  child.program[0] = places.program;
+  child.program[0] = paths.program;
   rank.page = std::make_unique<progress::Page>();
   rank.moved_s = now_s();
   child.environment = environment(local_rank, rank, master_fd);
@@ -129,7 +130,7 @@ void Ranks::add_polls(std::vector<pollfd>& polls) const {
   }
 }
 
-void Ranks::look_at_progress() {
+void Ranks::read_progress() {
   for (Rank& rank : ranks_) {
     if (rank.notes == rank.page->notes()) continue;
     rank.notes = rank.page->notes();
@@ -138,44 +139,44 @@ void Ranks::look_at_progress() {
 }
 
 std::vector<RankStatus> Ranks::statuses() const {
-  std::vector<RankStatus> all;
+  std::vector<RankStatus> variables;
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (const auto seen = rank.page->seen())
-      all.push_back(
+      variables.push_back(
           rank_status_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
   }
-  sort_by_progress(all);
-  if (all.size() > 2) all.erase(all.begin() + 1, all.end() - 1);
-  return all;
+  sort_by_progress(variables);
+  if (variables.size() > 2) variables.erase(variables.begin() + 1, variables.end() - 1);
+  return variables;
 }
 
 void Ranks::serve() {
-  look_at_progress();
+  read_progress();
   for (Rank& rank : ranks_) {
     for (const auto& forwarder : rank.streams.forwarders)
       if (forwarder && forwarder->may_read()) forwarder->read_some();
     if (!rank.status) reap(rank);
   }
   if (stopped_s_ && now_s() - *stopped_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
-  if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_late();
+  if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_remaining();
 }
 
-// Ranks that a signal did not end: they hang, stand still or ignore it.
-void Ranks::kill_late() {
+// Kills ranks that are still alive long after a signal: they hang, are stopped or ignore it.
+void Ranks::kill_remaining() {
   forwarded_s_.reset();
-  std::string late;
+  std::string remaining;
   for (int i = 0; i < options_.ranks_per_node; ++i)
     if (!ranks_[static_cast<std::size_t>(i)].status)
-      late += fmt::format("{}{}", late.empty() ? "" : ", ", start_.first_rank + i);
-  if (late.empty()) return;
-  output_.say(fmt::format("killing rank {}, which did not end within {} s of the signal (--shutdown-grace)",
-                          late, options_.signal_grace_s));
+      remaining += fmt::format("{}{}", remaining.empty() ? "" : ", ", start_.first_rank + i);
+  if (remaining.empty()) return;
+  output_.say(fmt::format("killing rank {}: it did not end within {} s of the signal (--shutdown-grace)",
+                          remaining, options_.signal_grace_s));
   expect(SIGKILL);
   signal_all(SIGKILL);
 }
 
-// A rank's process group ends with it. It is killed while the zombie still holds the number of the group.
+// A rank's process group ends with it. The group is killed while the zombie still holds its number.
 void Ranks::reap(Rank& rank) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
@@ -200,13 +201,13 @@ void Ranks::signal_all(int signal) {
     if (rank.pid > 0 && !rank.status) kill(-rank.pid, signal);
 }
 
-// Any program but ours may take USR1 and USR2 for something else than a request to end.
+// Programs other than Rondo may use USR1 and USR2 for something other than a request to end.
 void Ranks::forward(int signal) {
   expect(signal);
   signal_all(signal);
-  signal_all(SIGCONT);  // a stopped process hears nothing else
-  const bool asks_to_end = (signal != SIGUSR1 && signal != SIGUSR2) || !options_.runs_any_program;
-  if (asks_to_end && !forwarded_s_) forwarded_s_ = now_s();
+  signal_all(SIGCONT);  // a stopped process receives no other signal
+  const bool requests_end = (signal != SIGUSR1 && signal != SIGUSR2) || !options_.runs_any_program;
+  if (requests_end && !forwarded_s_) forwarded_s_ = now_s();
 }
 
 void Ranks::stop() {
@@ -215,7 +216,7 @@ void Ranks::stop() {
   stopped_s_ = now_s();
   stopped_wall_s_ = wall_time_s();
   signal_all(SIGTERM);
-  signal_all(SIGCONT);  // a stopped process does not see SIGTERM
+  signal_all(SIGCONT);  // a stopped process does not receive SIGTERM
 }
 
 void Ranks::kill_all() {
@@ -235,9 +236,9 @@ bool Ranks::all_ended() const {
 bool Ranks::is_failure(const Rank& rank) const {
   if (!rank.status || *rank.status == 0) return false;
   const int code = exit_code_of(*rank.status);
-  const bool as_told =
+  const bool was_expected =
       std::any_of(expected_.begin(), expected_.end(), [&](int signal) { return code == 128 + signal; });
-  return code != static_cast<int>(ExitCode::requeue) && !as_told;
+  return code != static_cast<int>(ExitCode::requeue) && !was_expected;
 }
 
 bool Ranks::must_stop() const {
@@ -245,7 +246,7 @@ bool Ranks::must_stop() const {
   const bool only_lost_peers = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return !is_failure(rank) || exit_code_of(*rank.status) == static_cast<int>(ExitCode::peer);
   });
-  return !only_lost_peers || all_ended() || now_s() - *first_failed_s_ > kWaitForCause_s;
+  return !only_lost_peers || all_ended() || now_s() - *first_failed_s_ > kCauseWait_s;
 }
 
 Failure Ranks::failure_of(int local_rank) const {
@@ -266,20 +267,22 @@ Failure Ranks::failure_of(int local_rank) const {
     failure.saved = seen->saved;
   }
   failure.log = rank.streams.error_log;
-  const auto said = read_error_file(rank.error_file);
-  failure.message = said ? said->message : rank.streams.last_error_line();
-  if (!said || said->time_s <= 0) return failure;
-  // Whole seconds say only that it was before the next one.
-  const bool is_whole = said->time_s == static_cast<double>(static_cast<std::int64_t>(said->time_s));
-  failure.time_s = std::min(failure.time_s, is_whole ? said->time_s + 1 : said->time_s);
-  if (rank.was_stopped && said->exit_code > 0) {  // our SIGTERM overtook its own end
+  const auto report = read_error_file(rank.error_file);
+  failure.message = report ? report->message : rank.streams.last_error_line();
+  if (!report || report->time_s <= 0) return failure;
+  // Whole seconds are rounded down: the failure was before the next second.
+  const bool is_whole = report->time_s == static_cast<double>(static_cast<std::int64_t>(report->time_s));
+  failure.time_s = std::min(failure.time_s, is_whole ? report->time_s + 1 : report->time_s);
+  // the launcher's SIGTERM came before its own end
+  if (rank.was_stopped && report->exit_code > 0) {
     failure.signal = 0;
-    failure.exit_code = said->exit_code;
+    failure.exit_code = report->exit_code;
   }
   return failure;
 }
 
-// What ended after we told it to is no cause, unless it had reported its failure before.
+// A rank that ended after the order to stop is no cause, unless it reported a failure before the
+// order.
 std::optional<Failure> Ranks::first_failure() const {
   const auto hang_culprit = find_hang_culprit(statuses_);
   std::optional<Failure> first;

@@ -1,6 +1,7 @@
-// The ranks of this node during one attempt: started, watched through pidfds, stopped.
+// The ranks of this node during one attempt: starts them, watches them through pidfds, stops them.
 //
-// A rank leads its own process group, so that signals reach what it started; it dies with the launcher.
+// Each rank leads its own process group, so that signals reach its children. A rank is killed when
+// the launcher dies.
 #pragma once
 
 #include <poll.h>
@@ -18,37 +19,38 @@
 
 namespace rondo::launch {
 
-// Paths of this launcher; those of an attempt lie below `logs` and `errors`.
-struct Places {
-  std::string program;          // the path of what the ranks run
-  std::string logs;             // --log-dir or a temporary folder, with the job's id
-  std::string errors;           // error files: below `logs` with --log-dir, else in the private folder
-  std::string run_folder_file;  // rank 0 writes `run_folder=/abs/path` into it when its run has begun there
+// Paths of this launcher. Paths of an attempt are below `logs` and `errors`.
+struct LaunchPaths {
+  std::string program;  // path of the ranks' executable
+  std::string logs;     // --log-dir or a temporary folder, with the job's id
+  std::string errors;   // error files: below `logs` with --log-dir, else in the private folder
+  // rank 0 writes `run_folder=/abs/path` into it once its run has begun
+  std::string run_folder_file;
 };
 
 class Ranks {
  public:
-  // Starts them all. Throws Error(environment) if the program cannot be started, Error(resources) if there is
-  // no room for another process; those that were started are killed.
-  Ranks(const LaunchOptions& options, const Start& start, const Places& places, const std::string& host,
+  // Starts all ranks. Throws Error(environment) if the program cannot be started, and
+  // Error(resources) if no process can be created. Ranks that were started are killed first.
+  Ranks(const LaunchOptions& options, const Start& start, const LaunchPaths& paths, const std::string& host,
         Fd master, Output& output, Guard& guard);
-  ~Ranks();  // kills what is left
+  ~Ranks();  // kills the remaining ranks
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
   void add_polls(std::vector<pollfd>& polls) const;
-  void serve();  // reads output, notices deaths, kills after the grace
+  void serve();  // reads output, reaps ranks, kills after the grace period
 
   void signal_all(int signal);
-  void forward(int signal);  // and SIGKILL after the grace of signals
-  void stop();               // SIGTERM, and SIGKILL after the grace
+  void forward(int signal);  // and SIGKILL after the grace period of signals
+  void stop();               // SIGTERM, and SIGKILL after the grace period
   void kill_all();           // SIGKILL
-  // From now on an end by `signal`, or with its code, is no failure of the rank.
+  // A later end by `signal`, or with exit code 128 + signal, is no failure of the rank.
   void expect(int signal) { expected_.push_back(signal); }
 
   bool all_ended() const;
-  // A rank failed, so the others must be stopped. Some time after the failure where a better cause may still
-  // show up.
+  // Whether a rank failed, so that the others must be stopped. True only after a short wait if a
+  // more likely cause may still appear.
   bool must_stop() const;
   Ended ended() const;
 
@@ -59,20 +61,20 @@ class Ranks {
     RankStreams streams;
     std::unique_ptr<progress::Page> page;
     std::int64_t notes = 0;  // in the page at the latest look
-    double moved_s = 0;      // monotonic: when they were seen to change
+    double moved_s = 0;      // monotonic: when `notes` last changed
     std::string error_file;
-    std::optional<int> status;  // of waitpid, once it has ended
+    std::optional<int> status;  // wait status, once it has ended
     double ended_s = 0;         // since the epoch
-    bool was_stopped = false;   // it ended after stop()
+    bool was_stopped = false;   // ended after stop()
   };
 
   std::vector<std::string> environment(int local_rank, const Rank& rank, int master_fd) const;
-  void start_rank(int local_rank, const Places& places, int master_fd);
+  void start_rank(int local_rank, const LaunchPaths& paths, int master_fd);
   void reap(Rank& rank);
   bool is_failure(const Rank& rank) const;
-  void look_at_progress();
+  void read_progress();
   std::vector<RankStatus> statuses() const;
-  void kill_late();
+  void kill_remaining();
   Failure failure_of(int local_rank) const;
   std::optional<Failure> first_failure() const;
 
@@ -84,10 +86,11 @@ class Ranks {
   std::vector<Rank> ranks_;
   std::vector<int> expected_;
   std::optional<double> stopped_s_;    // monotonic
-  std::optional<double> forwarded_s_;  // monotonic: since when the ranks are asked to end
+  std::optional<double> forwarded_s_;  // monotonic: when the ranks were first signalled to end
   double stopped_wall_s_ = 0;
   std::optional<double> first_failed_s_;  // monotonic
-  std::vector<RankStatus> statuses_;  // before any was stopped: the likeliest to hold others up, the least
+  // before any rank was stopped; the likeliest culprit, then the least likely
+  std::vector<RankStatus> statuses_;
 };
 
 }  // namespace rondo::launch

@@ -1,7 +1,7 @@
-// fork and execve, with a close-on-exec pipe that carries errno back: exec closes it, so an empty read means
-// success. Arguments are laid out before the fork. Both sides call setpgid, since either may run first and
-// the group must exist before it is signalled. The death signal is asked for before the parent is compared,
-// which leaves no moment in which the parent can die unseen.
+// fork and execve, with a close-on-exec pipe that carries errno back. exec closes the pipe, so an
+// empty read means success. Arguments are laid out before the fork. Both processes call setpgid:
+// either may run first, and the group must exist before it is signalled. The child requests the
+// death signal before it compares its parent. So the parent cannot die unnoticed in between.
 #include "launch/spawn.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-// Runs in the child; only returns an errno by way of `report`.
+// Turns the child into the program. On failure it writes errno to `report` and exits.
 [[noreturn]] void become(const Spawn& child, char** argv, char** envp, pid_t parent, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,15 +59,15 @@ pid_t spawn(const Spawn& child) {
   std::vector<char*> envp = pointers(child.environment);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ExitCode::resources, std::string("cannot make a pipe: ") + std::strerror(errno));
+    throw Error(ExitCode::resources, std::string("cannot create a pipe: ") + std::strerror(errno));
   Fd report_in(ends[0]), report_out(ends[1]);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0)
     throw Error(ExitCode::resources,
-                fmt::format("cannot start another process: {}; see `ulimit -u`", std::strerror(errno)));
+                fmt::format("cannot create a process: {}; raise `ulimit -u`", std::strerror(errno)));
   if (pid == 0) become(child, argv.data(), envp.data(), parent, report_out.get());
-  setpgid(pid, pid);  // here too: the group must exist before we signal it
+  setpgid(pid, pid);  // here, too: the group must exist before it is signalled
   report_out.reset();
   int failure = 0;
   ssize_t got;
@@ -91,22 +91,21 @@ std::string find_program(const std::string& name) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   throw Error(ExitCode::environment,
-              fmt::format("cannot start {}: no such program in PATH; name it with its folder, e.g. ./{}",
-                          name, name));
+              fmt::format("cannot start {}: no such program in PATH; give its path, e.g. ./{}", name, name));
 }
 
 std::vector<std::string> environment_with(const std::vector<std::string>& set) {
-  std::vector<std::string> all;
-  for (char** at = environ; *at != nullptr; ++at) {
-    const std::string_view old = *at;
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view old = *variable;
     const std::string_view name = old.substr(0, old.find('='));
-    const bool replaced = std::any_of(set.begin(), set.end(), [&](const std::string& variable) {
-      return std::string_view(variable).substr(0, variable.find('=')) == name;
+    const bool replaced = std::any_of(set.begin(), set.end(), [&](const std::string& entry) {
+      return std::string_view(entry).substr(0, entry.find('=')) == name;
     });
-    if (!replaced) all.emplace_back(old);
+    if (!replaced) variables.emplace_back(old);
   }
-  all.insert(all.end(), set.begin(), set.end());
-  return all;
+  variables.insert(variables.end(), set.begin(), set.end());
+  return variables;
 }
 
 }  // namespace rondo::launch

@@ -1,7 +1,8 @@
-// The first starter whose variables are there is believed, in the order of the function at the end. Each has
-// a reader of its own over a common collector, which notes what is missing, wrong or set; all of it is
-// reported in one message. Relations between numbers are checked only where each is sound. A batch script of
-// Slurm has task variables too, and is told from a step by the step's number.
+// Uses the first launcher whose variables are set, in the order of rank_environment(). Each
+// launcher has a reader over a common collector, which records missing, invalid and set variables.
+// All problems are reported in one message. Relations between numbers are checked only if every
+// number is valid. A batch script of Slurm has task variables, too; only the number of the step
+// tells it from a step.
 #include "launch/rendezvous/environment.h"
 
 #include <fcntl.h>
@@ -23,13 +24,12 @@ namespace {
 
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kDefaultMasterPort = 29500;
-constexpr std::int64_t kFirstSpecialStep =
-    0xfffffff0;  // batch, interactive and extern steps are numbered above
+// Batch, interactive and extern steps have numbers from here on.
+constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
 
 const char* variable(const char* name) { return std::getenv(name); }
 
-// Reads the variables of one starter and collects what is wrong with them, so that all of it is reported at
-// once.
+// Reads the variables of one launcher and collects all problems, so that one message reports them.
 class Variables {
  public:
   explicit Variables(std::string starter) : starter_(std::move(starter)) {}
@@ -47,17 +47,17 @@ class Variables {
   std::optional<std::int64_t> number(const char* name, std::int64_t lowest, std::int64_t highest) {
     const std::string value = text(name);
     if (value.empty()) return std::nullopt;
-    const auto found = number_in(value, lowest, highest);
-    if (!found)
+    const auto number = number_in(value, lowest, highest);
+    if (!number)
       problems_.push_back(fmt::format("{} must be a whole number from {} to {}", name, lowest, highest));
-    return found;
+    return number;
   }
 
   int whole(const char* name, int lowest, int highest) {
     return static_cast<int>(number(name, lowest, highest).value_or(lowest));
   }
-  int optional_whole(const char* name, int lowest, int highest, int otherwise) {
-    return variable(name) == nullptr ? otherwise : whole(name, lowest, highest);
+  int optional_whole(const char* name, int lowest, int highest, int fallback) {
+    return variable(name) == nullptr ? fallback : whole(name, lowest, highest);
   }
 
   void require(bool holds, std::string rule) {
@@ -65,7 +65,7 @@ class Variables {
   }
   bool sound() const { return missing_.empty() && problems_.empty(); }
 
-  // The rules that hold whoever started the ranks.
+  // Rules for the ranks of any launcher.
   void require_order(const RankEnvironment& ranks, const char* rank, const char* size, const char* local_rank,
                      const char* local_size) {
     if (!sound()) return;
@@ -79,15 +79,13 @@ class Variables {
 
   void finish() const {
     if (sound()) return;
-    std::string message = fmt::format("the environment of {} is not sound: ", starter_);
+    std::string message = fmt::format("the environment of {} is invalid: ", starter_);
     for (const std::string& problem : problems_) message += problem + "; ";
     if (!missing_.empty()) message += fmt::format("missing {}; ", joined(missing_));
-    throw Error(
-        ExitCode::environment,
-        fmt::format(
-            "{}set are {}. Start ranks with `rondo launch`, srun, mpirun or torchrun, or unset these to "
-            "run alone",
-            message, seen_.empty() ? "none" : joined(seen_)));
+    throw Error(ExitCode::environment, fmt::format("{}set are {}. Start ranks with `rondo launch`, srun, "
+                                                   "mpirun or torchrun, or unset these variables to "
+                                                   "run alone",
+                                                   message, seen_.empty() ? "none" : joined(seen_)));
   }
 
  private:
@@ -101,7 +99,7 @@ class Variables {
   std::vector<std::string> missing_, problems_, seen_;
 };
 
-// The socket that the launcher bound for rank 0.
+// Returns the socket that the launcher bound for rank 0, or -1.
 int inherited_listener(Variables& variables, int rank) {
   if (rank != 0 || variable("RONDO_MASTER_LISTEN_FD") == nullptr) return -1;
   const int fd = variables.whole("RONDO_MASTER_LISTEN_FD", 3, INT_MAX);
@@ -130,13 +128,14 @@ RankEnvironment from_torchrun() {
   return ranks;
 }
 
-// mpirun names no meeting place: on one node there is a default, for several it must be given.
+// mpirun sets no rendezvous address. One node has a default; several nodes must set it.
 void read_master(Variables& variables, RankEnvironment& ranks) {
   const bool one_node = ranks.local_world_size == ranks.world_size;
   if (!one_node || variable("MASTER_ADDR") != nullptr) ranks.master_addr = variables.text("MASTER_ADDR");
   ranks.master_port = one_node ? variables.optional_whole("MASTER_PORT", 1, 65535, kDefaultMasterPort)
                                : variables.whole("MASTER_PORT", 1, 65535);
-  // Nodes have no number here; ranks are placed node by node unless someone asked for another mapping.
+  // There are no node numbers here. Ranks are placed node by node unless the user chose another
+  // mapping.
   ranks.group_rank = ranks.rank / ranks.local_world_size;
 }
 
@@ -168,7 +167,7 @@ void read_slurm_place(Variables& variables, RankEnvironment& ranks) {
   std::int64_t tasks = 0;
   for (const int count : counts) tasks += count;
   variables.require(hosts.size() == counts.size(),
-                    "SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE must name as many nodes");
+                    "SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE must name the same number of nodes");
   variables.require(tasks == ranks.world_size,
                     fmt::format("SLURM_STEP_TASKS_PER_NODE adds up to {} tasks, not to SLURM_NTASKS", tasks));
   const std::size_t node = static_cast<std::size_t>(ranks.group_rank);
@@ -190,7 +189,7 @@ RankEnvironment from_slurm() {
   ranks.restart_count = variables.optional_whole("SLURM_RESTART_COUNT", 0, INT_MAX, 0);
   variables.text("SLURM_STEP_TASKS_PER_NODE");
   variables.text("SLURM_STEP_NODELIST");
-  variables.finish();  // the lists below can only be read when they are there
+  variables.finish();  // throws if the lists read below are missing
   read_slurm_place(variables, ranks);
   variables.require_order(ranks, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "the tasks of this node");
   if (variable("MASTER_ADDR") != nullptr) ranks.master_addr = variables.text("MASTER_ADDR");
@@ -215,9 +214,10 @@ RankEnvironment rank_environment() {
     if (variable(name))
       throw Error(
           ExitCode::environment,
-          fmt::format("{}={} says that this is one of several ranks, but not how they are placed; start them "
-                      "with `rondo launch`, srun, mpirun or torchrun, or unset it to run alone",
-                      name, std::string_view(variable(name)).substr(0, 200)));
+          fmt::format(
+              "{}={} is set by a launcher of several ranks, but their placement is not known; start them "
+              "with `rondo launch`, srun, mpirun or torchrun, or unset it to run alone",
+              name, std::string_view(variable(name)).substr(0, 200)));
   return {};
 }
 

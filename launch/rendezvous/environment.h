@@ -1,4 +1,4 @@
-// Which rank this process is, from the variables of whatever started it.
+// Determines this process's rank from the environment variables of its launcher.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@ struct RankEnvironment {
   int local_rank = 0;  // on its node
   int world_size = 1;
   int local_world_size = 1;  // ranks on this node
-  int group_rank = 0;        // which node
+  int group_rank = 0;        // rank of the node
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;  // 0: any, only for a process that is alone
-  int master_listen_fd =
-      -1;  // rank 0 under `rondo launch`: a socket that listens on master_port already, or is bound
+  int master_port = 0;  // 0: any; only for a process that runs alone
+  // Rank 0 under `rondo launch`: a socket that is bound to master_port, and may already listen.
+  int master_listen_fd = -1;
   std::string run_id = "none";
-  std::string store_token;  // under `rondo launch`: keeps the names in the store from being guessed
+  std::string store_token;  // set by `rondo launch`: makes the names in the store unguessable
   int restart_count = 0;
   std::string source = "alone";  // "torchrun", "slurm", "openmpi", "hydra" or "alone"
 };
 
-// Reads, in this order: torchrun's variables (also `rondo launch`'s), mpirun's (Open MPI, then MPICH's
-// Hydra), those of a Slurm step; else the process is alone, rank 0 of 1. mpirun comes before Slurm, because
-// inside an allocation it starts its daemons with srun, and their task variables then reach the ranks. A
-// batch script, or the shell of salloc, is no task of a step: a process there is alone. Throws
-// Error(environment) where variables are missing, are no numbers or contradict each other; it names all of
-// them.
+// Reads, in this order: torchrun's variables (also set by `rondo launch`), mpirun's (Open MPI, then
+// MPICH's Hydra), a Slurm step's. Otherwise the process runs alone, as rank 0 of 1. mpirun comes
+// before Slurm: inside an allocation it starts its daemons with srun, and their task variables
+// reach the ranks. A process in a batch script or in the shell of salloc is no task of a step and
+// runs alone. Throws Error(environment) if variables are missing, are no numbers or contradict each
+// other; the message names all of them.
 RankEnvironment rank_environment();
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Each message is shorter than any socket's buffer, so a write is whole or the connection is given up. Proofs
-// are compared in constant time. Node 0's proof comes last: it is told nothing to an end that has not proved
-// itself, and an end that is refused hears so, since its user has to mend a flag.
+// Each message is shorter than any socket buffer, so a write is complete or the connection is
+// abandoned. Proofs are compared in constant time. Node 0 sends its proof last, only to an end that
+// has proved itself. A refused end receives zeros, so that it can report the refusal to its user.
 #include "launch/rendezvous/handshake.h"
 
 #include <openssl/crypto.h>
@@ -26,7 +26,7 @@ std::string random_bytes(std::size_t count) {
   std::string bytes(count, '\0');
   if (getrandom(bytes.data(), count, 0) != static_cast<ssize_t>(count))
     throw Error(ExitCode::environment,
-                std::string("the kernel gives no random bytes: ") + std::strerror(errno));
+                std::string("cannot get random bytes from the kernel: ") + std::strerror(errno));
   return bytes;
 }
 
@@ -78,14 +78,14 @@ bool Handshake::read_up_to(int fd, std::size_t size) {
   const bool has_magic = size != kProof;
   std::array<char, kGreeting.size() + kNonce + kProof> buffer;
   while (in_.size() < size) {
-    const ssize_t got = recv(fd, buffer.data(), size - in_.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return false;
-    if (got <= 0) {
-      fail(got == 0 ? "it closed the connection" : std::strerror(errno));
+    const ssize_t received = recv(fd, buffer.data(), size - in_.size(), MSG_DONTWAIT);
+    if (received < 0 && errno == EINTR) continue;
+    if (received < 0 && errno == EAGAIN) return false;
+    if (received <= 0) {
+      fail(received == 0 ? "it closed the connection" : std::strerror(errno));
       return false;
     }
-    in_.append(buffer.data(), static_cast<std::size_t>(got));
+    in_.append(buffer.data(), static_cast<std::size_t>(received));
     const std::size_t known = std::min(in_.size(), kGreeting.size());
     if (has_magic && in_.compare(0, known, kGreeting, 0, known) != 0) {
       fail("it does not speak the launcher's protocol");
@@ -97,7 +97,7 @@ bool Handshake::read_up_to(int fd, std::size_t size) {
 
 bool Handshake::write(int fd, const std::string& bytes) {
   if (send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == std::ssize(bytes)) return true;
-  fail("it took nothing");
+  fail("it accepts no data");
   return false;
 }
 
@@ -109,14 +109,14 @@ Handshake::State Handshake::fail(std::string problem) {
 
 std::string Handshake::proof_of(Side side) const {
   const bool own_first = side_ == Side::node_0;
-  const std::string words = (side == Side::node ? "node" : "node 0") + (own_first ? nonce_ : their_nonce_) +
+  const std::string input = (side == Side::node ? "node" : "node 0") + (own_first ? nonce_ : their_nonce_) +
                             (own_first ? their_nonce_ : nonce_);
   std::string proof(kProof, '\0');
   unsigned int length = 0;
-  const auto* made = HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-                          reinterpret_cast<const unsigned char*>(words.data()), words.size(),
-                          reinterpret_cast<unsigned char*>(proof.data()), &length);
-  RONDO_ASSERT(made != nullptr && length == kProof, "HMAC-SHA256 gives 32 bytes");
+  const auto* digest = HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
+                            reinterpret_cast<const unsigned char*>(input.data()), input.size(),
+                            reinterpret_cast<unsigned char*>(proof.data()), &length);
+  RONDO_ASSERT(digest != nullptr && length == kProof, "HMAC-SHA256 gives 32 bytes");
   return proof;
 }
 

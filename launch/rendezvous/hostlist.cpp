@@ -1,7 +1,7 @@
-// Recursive descent over the text; a name grows as a list that each literal or bracket multiplies. The text
-// comes from outside, so every product and range is checked against the limit before it is expanded: a short
-// text can stand for billions of names. Numbers keep the width of the range's first, as host names have
-// leading zeros.
+// A recursive descent parser. A name is a list of strings that each literal or bracket multiplies.
+// The text is untrusted and short text can stand for billions of names. So every product and range
+// is checked against the limit before it is expanded. Numbers keep the width of the range's first
+// number, because host names have leading zeros.
 #include "launch/rendezvous/hostlist.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::size_t kMaxNames = 65536;
 constexpr std::size_t kMaxNameLength = 255;
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(ExitCode::environment, fmt::format("\"{}{}\" is no Slurm list: {}", text.substr(0, 200),
+  throw Error(ExitCode::environment, fmt::format("\"{}{}\" is not a Slurm list: {}", text.substr(0, 200),
                                                  text.size() > 200 ? "..." : "", why));
 }
 
@@ -29,17 +29,17 @@ std::size_t digits_at(std::string_view text, std::size_t at) {
   return end - at;
 }
 
-// Reads one list; `names_` grows from {""} as literal text and brackets are appended to every name so far.
+// Reads one list. A name starts as {""}; literals and brackets are appended to every string in it.
 class HostlistReader {
  public:
   explicit HostlistReader(std::string_view text) : text_(text) {}
 
   std::vector<std::string> read() {
-    std::vector<std::string> all;
+    std::vector<std::string> hosts;
     while (true) {
-      for (std::string& name : read_name()) all.push_back(std::move(name));
-      if (all.size() > kMaxNames) refuse(text_, "more than 65536 names");
-      if (at_ == text_.size()) return all;
+      for (std::string& name : read_name()) hosts.push_back(std::move(name));
+      if (hosts.size() > kMaxNames) refuse(text_, "more than 65536 names");
+      if (at_ == text_.size()) return hosts;
       ++at_;  // the comma
     }
   }
@@ -63,7 +63,7 @@ class HostlistReader {
     for (; at_ < text_.size() && text_[at_] != '[' && text_[at_] != ','; ++at_) {
       const unsigned char c = static_cast<unsigned char>(text_[at_]);
       if (!std::isalnum(c) && c != '-' && c != '.' && c != '_')
-        refuse(text_, "a character that no host name has");
+        refuse(text_, "a character that host names cannot have");
     }
     return std::string(text_.substr(start, at_ - start));
   }
@@ -81,18 +81,18 @@ class HostlistReader {
   }
 
   void read_range(std::vector<std::string>& numbers) {
-    const std::string_view low = read_number();
-    std::string_view high = low;
+    const std::string_view lower = read_number();
+    std::string_view upper = lower;
     if (at_ < text_.size() && text_[at_] == '-') {
       ++at_;
-      high = read_number();
+      upper = read_number();
     }
-    const auto first = number_in<std::int64_t>(low, 0, INT64_C(999'999'999));
-    const auto last = number_in<std::int64_t>(high, 0, INT64_C(999'999'999));
+    const auto first = number_in<std::int64_t>(lower, 0, INT64_C(999'999'999));
+    const auto last = number_in<std::int64_t>(upper, 0, INT64_C(999'999'999));
     if (!first || !last || *first > *last) refuse(text_, "a bracket must hold numbers and rising ranges");
     if (static_cast<std::size_t>(*last - *first) + numbers.size() >= kMaxNames)
       refuse(text_, "more than 65536 names");
-    for (std::int64_t i = *first; i <= *last; ++i) numbers.push_back(fmt::format("{:0{}}", i, low.size()));
+    for (std::int64_t i = *first; i <= *last; ++i) numbers.push_back(fmt::format("{:0{}}", i, lower.size()));
   }
 
   std::string_view read_number() {
@@ -132,7 +132,7 @@ std::vector<int> expand_counts(std::string_view text) {
   const auto read = [&](int highest) {
     const std::size_t length = digits_at(text, at);
     const auto value = number_in(text.substr(at, length), 1, highest);
-    if (!value) refuse(text, "counts look like 2(x3),1");
+    if (!value) refuse(text, "counts must look like 2(x3),1");
     at += length;
     return *value;
   };
@@ -142,12 +142,12 @@ std::vector<int> expand_counts(std::string_view text) {
     if (text.substr(at, 2) == "(x") {
       at += 2;
       times = read(static_cast<int>(kMaxNames));
-      if (at == text.size() || text[at++] != ')') refuse(text, "counts look like 2(x3),1");
+      if (at == text.size() || text[at++] != ')') refuse(text, "counts must look like 2(x3),1");
     }
     if (counts.size() + static_cast<std::size_t>(times) > kMaxNames) refuse(text, "more than 65536 nodes");
     counts.insert(counts.end(), static_cast<std::size_t>(times), count);
     if (at == text.size()) return counts;
-    if (text[at++] != ',') refuse(text, "counts look like 2(x3),1");
+    if (text[at++] != ',') refuse(text, "counts must look like 2(x3),1");
   }
 }
 

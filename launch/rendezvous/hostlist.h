@@ -1,4 +1,4 @@
-// Slurm's compressed lists.
+// Parses Slurm's compressed lists.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace rondo {
 
-// "n[0-1,07],m3" -> n0 n1 n07 m3; several brackets in one name multiply, "r[1-2]n[1-2]" -> r1n1 r1n2 r2n1
-// r2n2. Widths are kept: [08-11] -> 08 09 10 11. Same order as `scontrol show hostnames`. Throws
-// Error(environment) for text that is no such list, or that has over 65536 characters or names.
+// Expands a host list in the order of `scontrol show hostnames`: "n[0-1,07],m3" -> n0 n1 n07 m3.
+// Several brackets in one name multiply: "r[1-2]n[1-2]" -> r1n1 r1n2 r2n1 r2n2. Widths are kept:
+// [08-11] -> 08 09 10 11. Throws Error(environment) for text that is no such list, or that has over
+// 65536 characters or names.
 std::vector<std::string> expand_hostlist(std::string_view text);
 
-// "2(x3),1" -> 2 2 2 1: SLURM_TASKS_PER_NODE. Throws as above.
+// Expands SLURM_TASKS_PER_NODE: "2(x3),1" -> 2 2 2 1. Throws as above.
 std::vector<int> expand_counts(std::string_view text);
 
 }  // namespace rondo

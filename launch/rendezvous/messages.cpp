@@ -1,7 +1,8 @@
-// Frames with a length in front, parsed without exceptions. The magic is compared from the first byte on, so
-// a stranger is dropped before it can make the reader wait for a length. Fields are read through a collector
-// that remembers whether all were sound, and a message is taken whole or not at all. A failed write closes
-// nothing: what the other end said before it went is still to be read, and the read then sees the end.
+// Frames with a length prefix, parsed without exceptions. The magic is compared from the first byte
+// on, so that a stranger is dropped before its length is read. Fields are read through a collector
+// that records whether all were valid. An invalid field rejects the whole message. A failed write
+// does not close the connection: messages that the other end sent before are still read, and then
+// the end of the connection.
 #include "launch/rendezvous/messages.h"
 
 #include <sys/socket.h>
@@ -23,9 +24,9 @@ constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024;
 constexpr int kMaxStatuses = 2;
-constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
+constexpr int kReadsAtOnce = 16;  // bounds the time spent on one busy connection
 
-// Reads fields and remembers whether all were sound.
+// Reads fields and records whether all were valid.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -143,7 +144,7 @@ void Channel::send(const Json& message) {
 void Channel::flush() {
   while (!closed() && !out_.empty()) {
     const ssize_t sent = ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent <= 0) return;  // full or broken; what the other end said before it went is still to be read
+    if (sent <= 0) return;  // full or broken; receive() still reads what the other end sent before
     out_.erase(0, static_cast<std::size_t>(sent));
   }
 }

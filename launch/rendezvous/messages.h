@@ -1,8 +1,8 @@
-// What launchers say to each other, and how it travels.
+// Messages between launchers, and their encoding.
 //
-// A frame is the magic "RLP1", the length of its body (32 bits, big-endian, at most kMaxBody) and the body, a
-// JSON object. Bytes from the network are checked field by field: anything else than a sound message ends the
-// connection.
+// A frame is the magic "RLP1", the length of its body (32 bits, big-endian, at most kMaxBody) and
+// the body, a JSON object. Bytes from the network are checked field by field; an invalid message
+// ends the connection.
 //
 //   node to node 0    join, failed, ended, signalled, beat
 //   node 0 to node    refused, start, stop, forward, say, finish, beat
@@ -30,11 +30,11 @@ class Channel {
   explicit Channel(Fd fd) : fd_(std::move(fd)), heard_s_(now_s()) {}
 
   void send(const Json& message);
-  // Reads what has arrived, at most kMaxBody bytes at a time. After the other end closed, or sent nonsense,
-  // closed() is true; whole messages before that are still returned.
+  // Reads the bytes that have arrived, at most kMaxBody per call. After the other end closed, or
+  // sent invalid bytes, closed() is true. Complete messages before that are still returned.
   std::vector<Json> receive();
   void flush();
-  // At most once a second a beat, so that silence means loss.
+  // Sends a heartbeat at most once a second, so that silence means loss.
   void beat();
 
   bool closed() const { return !fd_; }
@@ -57,23 +57,24 @@ struct Failure {
   int rank = 0, local_rank = 0, node = 0;
   std::int64_t pid = 0;
   int exit_code = 0, signal = 0;
-  double time_s = 0;  // since the epoch
-  std::int64_t step = -1,
-               saved = -1;  // under way, 0 before the first; its latest checkpoint's; -1: not known
+  double time_s = 0;        // since the epoch
+  std::int64_t step = -1;   // the current step; 0 before the first; -1: unknown
+  std::int64_t saved = -1;  // step of the latest checkpoint; -1: unknown
   std::string host, message, log;
 
   int code() const { return signal > 0 ? 128 + signal : exit_code; }
 };
 
-// Where a rank stood when one of its node failed.
+// The progress of one rank when a rank of its node failed.
 struct RankStatus {
   int rank = 0;
-  std::int64_t step = 0, calls = 0;  // under way; of collectives so far
-  bool stopped = false;              // its process, by a signal, or it ended by itself
+  std::int64_t step = 0, calls = 0;  // current step; collectives called so far
+  bool stopped = false;              // the process: stopped by a signal, or ended by itself
   bool waits = false;                // for another rank
-  double still_s = 0;                // since when it has noted nothing
+  double still_s = 0;                // seconds since its last note
   std::string where;                 // "at aten.mm for layers.0 (forward)"
-  std::string collective, module;    // that it called last or waits for; that it works for; may be empty
+  // of the latest or awaited collective, and the current module; may be empty
+  std::string collective, module;
 };
 
 struct Join {
@@ -88,20 +89,23 @@ struct Start {
   int first_role_rank = 0, role_world_size = 0;  // the same among the ranks of one role
   std::string master_addr;
   int master_port = 0;
-  std::string store_token;  // part of the names in the ranks' store, which others cannot guess then
+  // prefix of the names in the ranks' store, so that others cannot guess them
+  std::string store_token;
 };
 
-// Sent when all ranks of a node are gone.
+// Sent when all ranks of a node have ended.
 struct Ended {
   int generation = 0;
-  std::optional<Failure> first;  // the node's own failure; none if its ranks only did as they were told
-  std::vector<int> codes;        // by local rank
-  std::vector<RankStatus> statuses = {};  // of the node's last and first rank when one failed; may be empty
+  // the node's own failure; nullopt if its ranks only ended as ordered
+  std::optional<Failure> first;
+  std::vector<int> codes;  // by local rank
+  // slowest and fastest rank of the node if one failed; may be empty
+  std::vector<RankStatus> statuses = {};
 };
 
 struct Finish {
   int code = 0;
-  std::string report;  // what to print; may be empty
+  std::string report;  // text to print; may be empty
 };
 
 Json to_json(const RankStatus&);
@@ -109,13 +113,13 @@ Json to_json(const Join&);
 Json to_json(const Start&);
 Json to_json(const Ended&);
 Json to_json(const Finish&);
-// Empty where a field is missing, of another type, or out of range.
+// Return nullopt if a field is missing, has another type, or is out of range.
 std::optional<Join> to_join(const Json&);
 std::optional<Start> to_start(const Json&);
 std::optional<Ended> to_ended(const Json&);
 std::optional<Finish> to_finish(const Json&);
 
-// "" where there is no such text of at most `longest` bytes.
+// Returns the field, cut to `longest` bytes. "" if there is no such text.
 std::string text_field(const Json& object, const char* name, std::size_t longest);
 std::optional<std::int64_t> integer_field(const Json& object, const char* name, std::int64_t lowest,
                                           std::int64_t highest);

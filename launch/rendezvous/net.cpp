@@ -1,7 +1,7 @@
-// Sockets are non-blocking from the start, so a connect is a poll with a timeout followed by a look at
-// SO_ERROR. Every resolved address is tried in turn. A connect to a port of the kernel's own range can meet
-// itself when nobody listens there; both ends are compared, and such a connection counts as refused.
-// SO_REUSEADDR is set before every bind.
+// Sockets are non-blocking from the start, so a connect is a poll with a timeout and then a look at
+// SO_ERROR. Every resolved address is tried in order. A connect to an ephemeral port of this
+// machine can connect to itself if nobody listens there. Both addresses are compared, and such a
+// connection counts as refused. SO_REUSEADDR is set before every bind.
 #include "launch/rendezvous/net.h"
 
 #include <netdb.h>
@@ -25,9 +25,9 @@ Addresses resolve(std::string host, int port) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) found = nullptr;
-  return {found, &freeaddrinfo};
+  addrinfo* addresses = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &addresses) != 0) addresses = nullptr;
+  return {addresses, &freeaddrinfo};
 }
 
 Fd open_socket(const addrinfo& address) {
@@ -54,7 +54,7 @@ bool bind_source(const Fd& socket, const std::string& source_addr) {
   return source && bind(socket.get(), source->ai_addr, source->ai_addrlen) == 0;
 }
 
-// 0, or the errno of the failure.
+// Returns 0, or the errno of the failure.
 int finish_connecting(const Fd& socket, int timeout_ms) {
   pollfd waiting{socket.get(), POLLOUT, 0};
   const int ready = poll(&waiting, 1, timeout_ms);
@@ -65,14 +65,14 @@ int finish_connecting(const Fd& socket, int timeout_ms) {
   return failure;
 }
 
-// A port of the kernel's own range on this machine may happen to connect to itself while nobody listens
-// there.
+// Whether the socket is connected to itself. That can happen with an ephemeral port of this machine
+// when nobody listens there.
 bool is_connected_to_itself(const Fd& socket) {
-  sockaddr_storage here{}, there{};
-  socklen_t here_length = sizeof here, there_length = sizeof there;
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &here_length);
-  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&there), &there_length);
-  return here_length == there_length && std::memcmp(&here, &there, here_length) == 0;
+  sockaddr_storage local{}, peer{};
+  socklen_t here_length = sizeof local, there_length = sizeof peer;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &here_length);
+  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &there_length);
+  return here_length == there_length && std::memcmp(&local, &peer, here_length) == 0;
 }
 
 }  // namespace
@@ -87,8 +87,8 @@ Listener bind_to(const std::string& host, int port, bool listening, int& errno_o
   const Addresses addresses = resolve(host, port);
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     Fd fd = open_socket(*address);
-    const int yes = 1;
-    const bool bound = fd && setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+    const int enable = 1;
+    const bool bound = fd && setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &enable, sizeof enable) == 0 &&
                        bind(fd.get(), address->ai_addr, address->ai_addrlen) == 0 &&
                        (!listening || listen(fd.get(), SOMAXCONN) == 0);
     if (bound) {
@@ -112,8 +112,8 @@ Fd connect_to(const std::string& host, int port, const std::string& source_addr,
     }
     int failure = connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     if (failure == EINPROGRESS) failure = finish_connecting(fd, timeout_ms);
-    const int yes = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    const int enable = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &enable, sizeof enable);
     if (failure == 0 && is_connected_to_itself(fd)) failure = ECONNREFUSED;
     if (failure == 0) return fd;
     why = std::strerror(failure);

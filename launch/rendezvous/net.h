@@ -1,5 +1,5 @@
-// Sockets and file descriptors of the launcher. Everything is close-on-exec; a socket listens on the address
-// it was told, never on all of them.
+// Sockets and file descriptors of the launcher. All are close-on-exec. A socket listens on the
+// given address, never on all addresses.
 #pragma once
 
 #include <string>
@@ -31,21 +31,22 @@ class Fd {
 struct Listener {
   Fd fd;
   int port = 0;
-  bool is_loopback = false;  // only this machine can reach it
+  bool is_loopback = false;  // reachable only from this machine
 };
 
-// A TCP socket bound to host:port with SO_REUSEADDR; port 0 takes a free one. `listening` false binds only:
-// the program that inherits the port binds it again (both with SO_REUSEADDR), which a listening socket would
-// forbid. On failure returns an empty fd and sets errno_out: EADDRINUSE, EADDRNOTAVAIL (not an address of
-// this machine), or ENOENT for a name that does not resolve.
+// Returns a TCP socket bound to host:port with SO_REUSEADDR; port 0 selects a free port. With
+// `listening` false it only binds: the program that inherits the port binds it again with
+// SO_REUSEADDR, which a listening socket would prevent. On failure returns an empty fd and sets
+// errno_out: EADDRINUSE, EADDRNOTAVAIL (no address of this machine), or ENOENT for a name that does
+// not resolve.
 Listener bind_to(const std::string& host, int port, bool listening, int& errno_out);
 
-// Connects within timeout_ms, from source_addr unless that is empty. Non-blocking afterwards. On failure
-// returns an empty fd and sets `why`.
+// Connects within timeout_ms, from source_addr unless it is empty. The socket is non-blocking. On
+// failure returns an empty fd and sets `why`.
 Fd connect_to(const std::string& host, int port, const std::string& source_addr, int timeout_ms,
               std::string& why);
 
-// Seconds of the monotonic clock.
+// Returns seconds of the monotonic clock.
 double now_s();
 
 }  // namespace rondo::launch

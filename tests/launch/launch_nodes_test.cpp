@@ -30,13 +30,13 @@ std::vector<std::string> fixed(const std::string& port, int node, std::vector<st
   return flags;
 }
 
-const char* const kPlace =
+const char* const kPrintRanks =
     "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_PORT";
 
-TEST_CASE("two nodes with given ranks meet at the master port, which rank 0 then has") {
+TEST_CASE("two nodes with --node-rank rendezvous at the master port, which rank 0 then serves") {
   const std::string port = free_port();
-  Launch second(shell(fixed(port, 1), kPlace));
-  Launch first(shell(fixed(port, 0, {"--nproc-per-node=2"}), kPlace));
+  Launch second(shell(fixed(port, 1), kPrintRanks));
+  Launch first(shell(fixed(port, 0, {"--nproc-per-node=2"}), kPrintRanks));
   const Finished a = first.wait(), b = second.wait();
   CHECK(a.code == 0);
   CHECK(b.code == 0);
@@ -45,10 +45,10 @@ TEST_CASE("two nodes with given ranks meet at the master port, which rank 0 then
   CHECK(b.out == "[default2]: 2/3 0/1 1/2 " + port + "\n");
 }
 
-TEST_CASE("two nodes without ranks are numbered as they come, and agree on a port") {
+TEST_CASE("two nodes without --node-rank are numbered as they join, and agree on a port") {
   const std::string port = free_port();
-  Launch one(shell(c10d(port), kPlace)), other(shell(c10d(port), kPlace));
-  const Finished a = one.wait(), b = other.wait();
+  Launch first(shell(c10d(port), kPrintRanks)), second(shell(c10d(port), kPrintRanks));
+  const Finished a = first.wait(), b = second.wait();
   CHECK(a.code == 0);
   CHECK(b.code == 0);
   const std::string both = a.out + b.out;
@@ -57,7 +57,7 @@ TEST_CASE("two nodes without ranks are numbered as they come, and agree on a por
   CHECK(a.out.substr(a.out.rfind(' ')) == b.out.substr(b.out.rfind(' ')));
 }
 
-TEST_CASE("a failure on one node ends the other with the same code, and both name it") {
+TEST_CASE("a failure on one node ends the other with the same exit code, and both report it") {
   const std::string port = free_port();
   Launch first(shell(fixed(port, 0), "sleep 60")), second(shell(fixed(port, 1), "exit 5"));
   for (Launch* node : {&first, &second}) {
@@ -68,7 +68,7 @@ TEST_CASE("a failure on one node ends the other with the same code, and both nam
   }
 }
 
-TEST_CASE("all nodes start again together") {
+TEST_CASE("all nodes restart together") {
   const std::string port = free_port();
   const std::string script =
       "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 0 || test $TORCHELASTIC_RESTART_COUNT = 1";
@@ -81,7 +81,7 @@ TEST_CASE("all nodes start again together") {
   }
 }
 
-TEST_CASE("a lost node ends the job with 7 wherever it was") {
+TEST_CASE("a lost node ends the job with 7, whichever node it is") {
   for (const int lost : {0, 1}) {
     const std::string port = free_port();
     Launch first(shell(fixed(port, 0), "echo up; sleep 60")),
@@ -95,7 +95,7 @@ TEST_CASE("a lost node ends the job with 7 wherever it was") {
   }
 }
 
-TEST_CASE("a node that stands still is lost after the read timeout") {
+TEST_CASE("a stopped node is lost after the read timeout") {
   const std::string port = free_port();
   Launch first(shell(fixed(port, 0, {"--rdzv-conf=read_timeout=2"}), "echo up; sleep 60"));
   Launch second(shell(fixed(port, 1), "echo up; sleep 60"));
@@ -103,16 +103,16 @@ TEST_CASE("a node that stands still is lost after the read timeout") {
   second.signal(SIGSTOP);
   const Finished end = first.wait();
   CHECK(end.code == 7);
-  CHECK_THAT(end.err, ContainsSubstring("was lost: it said nothing for 2 s"));
+  CHECK_THAT(end.err, ContainsSubstring("was lost: it sent nothing for 2 s"));
 }
 
-TEST_CASE("a log on a disk that stands still holds up neither launcher nor job") {
+TEST_CASE("a log on a hanging disk blocks neither the launcher nor the job") {
   const Scratch logs;
   const std::string port = free_port(), folder = (logs / "none/node_1/attempt_0/0").string();
   std::filesystem::create_directories(folder);
   const std::string log = folder + "/stdout.log";
   REQUIRE(mkfifo(log.c_str(), 0600) == 0);
-  const int reader = open(log.c_str(), O_RDONLY | O_NONBLOCK);  // that takes nothing
+  const int reader = open(log.c_str(), O_RDONLY | O_NONBLOCK);  // reads nothing
   const std::vector<std::string> options = {"--rdzv-conf=read_timeout=2", "--log-dir=" + logs.root().string(),
                                             "--tee=1"};
   const std::string script = "head -c 200000 /dev/zero | tr '\\0' x; sleep 4; echo done";
@@ -134,7 +134,7 @@ TEST_CASE("a signal to one launcher reaches the ranks of all nodes") {
   CHECK(second.wait().code == 75);
 }
 
-TEST_CASE("missing nodes are told after the join timeout, with those that came") {
+TEST_CASE("missing nodes are reported after the join timeout, with the nodes that joined") {
   const Finished run =
       launch(shell(fixed(free_port(), 0, {"--rdzv-conf=join_timeout=0.3", "--rdzv-id=j"}), ":"));
   CHECK(run.code == 6);
@@ -142,7 +142,7 @@ TEST_CASE("missing nodes are told after the join timeout, with those that came")
                           ContainsSubstring("node 0)"));
 }
 
-TEST_CASE("a node that finds nobody says so after the join timeout") {
+TEST_CASE("a node that cannot reach node 0 fails after the join timeout") {
   const std::string port = free_port();
   const Finished run = launch(shell(fixed(port, 1, {"--rdzv-conf=join_timeout=0.3"}), ":"));
   CHECK(run.code == 6);
@@ -150,7 +150,7 @@ TEST_CASE("a node that finds nobody says so after the join timeout") {
              ContainsSubstring("did not answer at 127.0.0.1:" + port + " within 0.3 s: Connection refused"));
 }
 
-TEST_CASE("a signal before the nodes have met ends the launcher") {
+TEST_CASE("a signal before the rendezvous is complete ends the launcher") {
   const std::string port = free_port();
   Launch run(shell(fixed(port, 0), ":"));
   std::string why;
@@ -162,28 +162,28 @@ TEST_CASE("a signal before the nodes have met ends the launcher") {
   CHECK_THAT(end.err, ContainsSubstring("ended by SIGTERM before the ranks were started"));
 }
 
-TEST_CASE("a node of another job, or with another idea of the job, is refused") {
+TEST_CASE("a node of another job, or with another number of nodes, is refused") {
   const std::string port = free_port();
-  Launch first(shell(fixed(port, 0, {"--rdzv-id=j"}), kPlace));
-  Finished end = launch(shell(fixed(port, 1, {"--rdzv-id=k"}), kPlace));
+  Launch first(shell(fixed(port, 0, {"--rdzv-id=j"}), kPrintRanks));
+  Finished end = launch(shell(fixed(port, 1, {"--rdzv-id=k"}), kPrintRanks));
   CHECK(end.code == 6);
   CHECK_THAT(end.err, ContainsSubstring("refused this node: another job, or another secret; --rdzv-id and "
                                         "RONDO_RDZV_SECRET must be the same on all nodes"));
   end = launch(shell(
       {"--nnodes=3", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port, "--rdzv-id=j"},
-      kPlace));
+      kPrintRanks));
   CHECK(end.code == 6);
-  CHECK_THAT(end.err, ContainsSubstring("node 0 says --nnodes 2, this one 3"));
-  Launch second(shell(fixed(port, 1, {"--rdzv-id=j"}), kPlace));
+  CHECK_THAT(end.err, ContainsSubstring("node 0 has --nnodes 2, this node 3"));
+  Launch second(shell(fixed(port, 1, {"--rdzv-id=j"}), kPrintRanks));
   CHECK(first.wait().code == 0);
   CHECK(second.wait().code == 0);
 }
 
-TEST_CASE("two nodes of the same rank do not both get in") {
+TEST_CASE("a second node with the same --node-rank is refused") {
   const std::string port = free_port();
   const auto node = [&](const std::string& rank) {
     return shell({"--nnodes=3", "--node-rank=" + rank, "--master-addr=127.0.0.1", "--master-port=" + port},
-                 kPlace);
+                 kPrintRanks);
   };
   Launch first(node("0")), second(node("1")), third(node("1"));
   CHECK(holds_soon([&] {
@@ -192,7 +192,7 @@ TEST_CASE("two nodes of the same rank do not both get in") {
   }));
 }
 
-TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, and ranks never see it") {
+TEST_CASE("a node must know the secret, from the environment or a file, and ranks never see it") {
   Scratch folder;
   std::ofstream(folder.path("secret")) << "open sesame\n";
   const std::string port = free_port();
@@ -213,7 +213,7 @@ TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, 
   CHECK(b.out.substr(b.out.rfind(' ')) == token);
 }
 
-TEST_CASE("SEC-06, PRO-27: strangers keep no node out, cost little, and delay no end") {
+TEST_CASE("strangers do not keep nodes out, cost little, and do not delay the end") {
   const std::string port = free_port();
   Launch first(shell(c10d(port, {"--node-rank=0"}), "sleep 0.2"));
   std::vector<Fd> idle;
@@ -224,10 +224,10 @@ TEST_CASE("SEC-06, PRO-27: strangers keep no node out, cost little, and delay no
   CHECK(resident_mib(first.pid()) < 64);
   Launch second(shell(c10d(port, {"--node-rank=1"}), "sleep 0.2"));
   CHECK(second.wait().code == 0);
-  CHECK(first.wait().code == 0);  // with what is left of the idle ones still open
+  CHECK(first.wait().code == 0);  // with the remaining idle connections still open
 }
 
-TEST_CASE("SEC-06: endless messages of a stranger are not kept, in front of a job nor beside one") {
+TEST_CASE("endless messages of a stranger are not stored, before or during a job") {
   const std::string port = free_port();
   Launch first(shell(c10d(port, {"--node-rank=0"}), "sleep 0.5"));
   const auto flood = [&](const Fd& fd) {
@@ -245,9 +245,9 @@ TEST_CASE("SEC-06: endless messages of a stranger are not kept, in front of a jo
   CHECK(second.wait().code == 0);
 }
 
-TEST_CASE("garbage at the meeting place does no harm") {
+TEST_CASE("garbage at the rendezvous does no harm") {
   const std::string port = free_port();
-  Launch first(shell(fixed(port, 0), kPlace));
+  Launch first(shell(fixed(port, 0), kPrintRanks));
   std::vector<Fd> strangers;
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("RLP1\xff\xff\xff\xff", 8),
@@ -256,12 +256,12 @@ TEST_CASE("garbage at the meeting place does no harm") {
     send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     strangers.push_back(std::move(stranger));
   }
-  Launch second(shell(fixed(port, 1), kPlace));
+  Launch second(shell(fixed(port, 1), kPrintRanks));
   CHECK(first.wait().code == 0);
   CHECK(second.wait().code == 0);
 }
 
-TEST_CASE("a meeting place in use is exit 6 for node 0") {
+TEST_CASE("a rendezvous port in use is exit code 6 on node 0") {
   int failure = 0;
   const Listener taken = bind_to("127.0.0.1", 0, true, failure);
   const Finished run = launch(shell(fixed(std::to_string(taken.port), 0), ":"));

@@ -25,7 +25,7 @@ std::vector<int> numbers_in(const std::string& path) {
   return numbers;
 }
 
-TEST_CASE("ranks see torchrun's environment") {
+TEST_CASE("ranks have torchrun's environment variables") {
   const Finished run = launch(
       shell({"--nproc-per-node=2", "--rdzv-id=j", "--role=r", "--max-restarts=3"},
             "echo =$RANK $LOCAL_RANK $GROUP_RANK $ROLE_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_WORLD_SIZE "
@@ -39,16 +39,16 @@ TEST_CASE("ranks see torchrun's environment") {
   CHECK(run.err.empty());
 }
 
-TEST_CASE("cores are split among the ranks unless the user set the threads") {
+TEST_CASE("OMP_NUM_THREADS splits the cores among the ranks unless the user sets it") {
   unsetenv("OMP_NUM_THREADS");
-  const std::string each = std::to_string(std::max(1, available_cores() / 2)) + "\n";
+  const std::string share = std::to_string(std::max(1, available_cores() / 2)) + "\n";
   CHECK_THAT(launch(shell({"--nproc-per-node=2"}, "echo $OMP_NUM_THREADS")).out,
-             ContainsSubstring("[default0]: " + each));
+             ContainsSubstring("[default0]: " + share));
   CHECK(launch(shell({}, "echo $OMP_NUM_THREADS"), {{"OMP_NUM_THREADS", "5"}}).out == "5\n");
 }
 
 TEST_CASE("rank 0 alone inherits a socket bound to the master port on the loopback address") {
-  // Local address of socket fd, as the kernel lists it: 0100007F is 127.0.0.1.
+  // The local address of the socket, as the kernel lists it: 0100007F is 127.0.0.1.
   const Finished run = launch(shell({"--nproc-per-node=2"},
                                     "if [ $RANK = 1 ]; then test -z \"$RONDO_MASTER_LISTEN_FD\"; exit; fi; "
                                     "readlink /proc/self/fd/$RONDO_MASTER_LISTEN_FD; test -z \"$(grep -i "
@@ -57,7 +57,7 @@ TEST_CASE("rank 0 alone inherits a socket bound to the master port on the loopba
   CHECK_THAT(run.out, ContainsSubstring("socket:["));
 }
 
-TEST_CASE("the first failure gives the exit code, is named, and ends the others") {
+TEST_CASE("the first failure gives the exit code, is reported, and ends the other ranks") {
   const Finished run =
       launch(shell({"--nproc-per-node=3"}, "if [ $RANK = 1 ]; then echo boom >&2; exit 4; fi; sleep 60"));
   CHECK(run.code == 4);
@@ -65,24 +65,24 @@ TEST_CASE("the first failure gives the exit code, is named, and ends the others"
   CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1, pid "));
   CHECK_THAT(run.err,
              ContainsSubstring("ended with exit code 4 (data or tokenizer); the other ranks were stopped"));
-  CHECK_THAT(run.err, ContainsSubstring("it said: boom"));
+  CHECK_THAT(run.err, ContainsSubstring("its message: boom"));
 }
 
-TEST_CASE("a rank's error file is shown, and names the cause though a peer died first") {
+TEST_CASE("a rank's error file is shown, and gives the cause although a peer died first") {
   Scratch folder;
   const Finished run = launch(
       shell({"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then while [ ! -e " +
-                                        folder.path("told ]; do sleep 0.01; done; exit 7; fi; ") +
+                                        folder.path("written ]; do sleep 0.01; done; exit 7; fi; ") +
                                         "echo '{\"message\":{\"message\":\"disk "
                                         "full\",\"errorCode\":9,\"extraInfo\":{\"timestamp\":\"1\"}}}' "
                                         "> $TORCHELASTIC_ERROR_FILE; touch " +
-                                        folder.path("told; sleep 60")));
+                                        folder.path("written; sleep 60")));
   CHECK(run.code == 9);
   CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1"));
-  CHECK_THAT(run.err, ContainsSubstring("it said: disk full"));
+  CHECK_THAT(run.err, ContainsSubstring("its message: disk full"));
 }
 
-TEST_CASE("a killed rank gives 128 + its signal and takes the others along") {
+TEST_CASE("a killed rank gives exit code 128 + signal and ends the other ranks") {
   Scratch folder;
   Launch run(shell({"--nproc-per-node=3"}, "echo $$ > " + folder.path("pid.$RANK.new; mv ") +
                                                folder.path("pid.$RANK.new ") +
@@ -99,14 +99,14 @@ TEST_CASE("a killed rank gives 128 + its signal and takes the others along") {
   for (const char* name : {"pid.0", "pid.2"}) CHECK(is_gone(numbers_in(folder.path(name))[0]));
 }
 
-TEST_CASE("ranks that ignore SIGTERM are killed after the grace") {
+TEST_CASE("ranks that ignore SIGTERM are killed after the grace period") {
   const Finished run = launch(
       shell({"--nproc-per-node=2", "--shutdown-grace=0.2"},
             "if [ $RANK = 1 ]; then sleep 0.2; exit 5; fi; trap '' TERM; while :; do sleep 0.05; done"));
   CHECK(run.code == 5);
 }
 
-TEST_CASE("PRO-17: a rank that ignores a forwarded signal, or stands still, is killed after the grace") {
+TEST_CASE("a rank that ignores a forwarded signal or is stopped is killed after the grace period") {
   for (const char* script :
        {"trap '' TERM; echo up; while :; do sleep 0.05; done", "echo up; kill -STOP $$; sleep 60"}) {
     Launch run(shell({"--nproc-per-node=2", "--shutdown-grace=0.3"}, script));
@@ -115,15 +115,15 @@ TEST_CASE("PRO-17: a rank that ignores a forwarded signal, or stands still, is k
     const Finished end = run.wait();
     CHECK((end.code == 137 || end.code == 143));
   }
-  Launch deaf(shell({"--shutdown-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.05; done"));
-  REQUIRE(holds_soon([&] { return !deaf.out().empty(); }));
-  deaf.signal(SIGTERM);
-  const Finished end = deaf.wait();
+  Launch ignorer(shell({"--shutdown-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.05; done"));
+  REQUIRE(holds_soon([&] { return !ignorer.out().empty(); }));
+  ignorer.signal(SIGTERM);
+  const Finished end = ignorer.wait();
   CHECK(end.code == 137);
-  CHECK_THAT(end.err, ContainsSubstring("killing rank 0, which did not end within 0.3 s of the signal"));
+  CHECK_THAT(end.err, ContainsSubstring("killing rank 0: it did not end within 0.3 s of the signal"));
 }
 
-TEST_CASE("nobody survives a killed launcher, not even what a rank started") {
+TEST_CASE("no rank survives a killed launcher, nor do the children of ranks") {
   Scratch folder;
   Launch run(shell({"--nproc-per-node=2"},
                    "sleep 60 & echo $$ $! $(dirname $RONDO_RUN_FOLDER_FILE | tr -cd 0-9) > " +
@@ -144,18 +144,18 @@ TEST_CASE("nobody survives a killed launcher, not even what a rank started") {
   CHECK(holds_soon([&] { return !std::filesystem::exists(private_folder); }));
 }
 
-TEST_CASE("what a rank left running ends with it") {
+TEST_CASE("processes that a rank leaves behind end with it") {
   Scratch folder;
   CHECK(launch(shell({}, "sleep 60 & echo $! > " + folder.path("pid"))).code == 0);
   CHECK(holds_soon([&] { return is_gone(numbers_in(folder.path("pid"))[0]); }));
 }
 
-// Ranks set a trap, say "ready" and wait.
+// Ranks that set a trap, print "ready" and wait.
 std::vector<std::string> waiting_ranks(const std::string& trap) {
   return shell({"--nproc-per-node=2"}, trap + "; echo ready; while :; do sleep 0.02; done");
 }
 
-bool both_say(const Launch& run, const std::string& word) {
+bool both_print(const Launch& run, const std::string& word) {
   return holds_soon([&] {
     const std::string out = run.out();
     return out.find("0]: " + word) != std::string::npos && out.find("1]: " + word) != std::string::npos;
@@ -164,12 +164,12 @@ bool both_say(const Launch& run, const std::string& word) {
 
 int code_after(int signal, const std::string& trap) {
   Launch run(waiting_ranks(trap));
-  if (!both_say(run, "ready")) return -1;
+  if (!both_print(run, "ready")) return -1;
   run.signal(signal);
   return run.wait().code;
 }
 
-TEST_CASE("signals reach all ranks, whose common code is the launcher's") {
+TEST_CASE("signals reach all ranks, whose common exit code is the launcher's") {
   CHECK(code_after(SIGTERM, "trap 'exit 75' TERM") == 75);
   CHECK(code_after(SIGUSR1, "trap 'exit 0' USR1") == 0);
   CHECK(code_after(SIGTERM, ":") == 143);
@@ -177,35 +177,36 @@ TEST_CASE("signals reach all ranks, whose common code is the launcher's") {
   CHECK(code_after(SIGTERM, "trap 'exit $((RANK * 7))' TERM") == 7);
 }
 
-TEST_CASE("a second SIGINT kills at once") {
+TEST_CASE("a second SIGINT kills the ranks at once") {
   Launch run(waiting_ranks("trap 'echo caught' INT"));
-  REQUIRE(both_say(run, "ready"));
+  REQUIRE(both_print(run, "ready"));
   run.signal(SIGINT);
-  REQUIRE(both_say(run, "caught"));
+  REQUIRE(both_print(run, "caught"));
   run.signal(SIGINT);
   const Finished end = run.wait();
   CHECK(end.code == 130);
   CHECK_THAT(end.err, ContainsSubstring("interrupted twice: killing the ranks"));
 }
 
-TEST_CASE("ranks that all ask to be requeued give 75 and are not started again") {
+TEST_CASE("ranks that request a requeue give 75 and are not restarted") {
   const Finished run = launch(shell({"--nproc-per-node=2", "--max-restarts=3"}, "echo once; exit 75"));
   CHECK(run.code == 75);
   CHECK(run.err.empty());
 }
 
-TEST_CASE("a failure starts all ranks again, as often as allowed") {
+TEST_CASE("a failure restarts all ranks, as often as allowed") {
   const std::string script = "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 1 && exit ";
-  const Finished never = launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, script + "9; sleep 60"));
-  CHECK(never.code == 9);
-  CHECK_THAT(never.out, ContainsSubstring("[default1]: try 0\n") && ContainsSubstring("[default1]: try 2\n"));
-  CHECK_THAT(never.err, ContainsSubstring("starting all ranks again: restart 2 of 2"));
-  const Finished later =
+  const Finished failed = launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, script + "9; sleep 60"));
+  CHECK(failed.code == 9);
+  CHECK_THAT(failed.out,
+             ContainsSubstring("[default1]: try 0\n") && ContainsSubstring("[default1]: try 2\n"));
+  CHECK_THAT(failed.err, ContainsSubstring("restarting all ranks: restart 2 of 2"));
+  const Finished restarted =
       launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, "test $TORCHELASTIC_RESTART_COUNT = 1"));
-  CHECK(later.code == 0);
+  CHECK(restarted.code == 0);
 }
 
-TEST_CASE("the user's mistakes are not tried again") {
+TEST_CASE("user errors are not retried") {
   for (const int code : {2, 3, 4, 93}) {
     const Finished run = launch(shell({"--max-restarts=2"}, "echo once; exit " + std::to_string(code)));
     CHECK(run.code == code);
@@ -213,7 +214,7 @@ TEST_CASE("the user's mistakes are not tried again") {
   }
 }
 
-TEST_CASE("streams go to files, to both, or to the console, by local rank") {
+TEST_CASE("streams go to files, to the console or to both, by local rank") {
   Scratch folder;
   const Finished run = launch(
       shell({"--nproc-per-node=3", "--rdzv-id=j", "--log-dir", folder.path(), "-r", "0:3", "-t", "1:1"},
@@ -229,7 +230,7 @@ TEST_CASE("streams go to files, to both, or to the console, by local rank") {
   CHECK_THAT(run.err, !ContainsSubstring("err 0") && ContainsSubstring("[default1]: err 1\n"));
 }
 
-TEST_CASE("only the ranks of the filter reach the console, one alone without a prefix") {
+TEST_CASE("only the ranks of the filter reach the console, a single rank without a prefix") {
   Scratch folder;
   const std::string script = "echo out $RANK";
   CHECK(launch(shell({"--nproc-per-node=3", "--local-ranks-filter=1"}, script)).out == "out 1\n");
@@ -239,7 +240,7 @@ TEST_CASE("only the ranks of the filter reach the console, one alone without a p
   CHECK(text_of(folder.path("j/attempt_0/2/stdout.log")) == "out 2\n");
 }
 
-TEST_CASE("lines of different ranks are never mixed, and an unfinished one is shown") {
+TEST_CASE("lines of different ranks are never mixed, and an unfinished line is shown") {
   const Finished run =
       launch(shell({"--nproc-per-node=2"},
                    "for i in 1 2 3 4 5 6 7 8 9; do printf abc; printf 'def\\n'; done; printf end"));
@@ -250,40 +251,40 @@ TEST_CASE("lines of different ranks are never mixed, and an unfinished one is sh
   CHECK(count == 20);
 }
 
-TEST_CASE("a failed rank's log is named, and its last line shown") {
+TEST_CASE("the log of a failed rank is reported, and its last line shown") {
   Scratch folder;
   const Finished run =
       launch(shell({"--rdzv-id=j", "-r3", "--log-dir", folder.path()}, "echo reason >&2; echo >&2; exit 8"));
   CHECK(run.code == 8);
-  CHECK_THAT(run.err, ContainsSubstring("it said: reason"));
+  CHECK_THAT(run.err, ContainsSubstring("its message: reason"));
   CHECK_THAT(run.err, ContainsSubstring("its log: " + folder.path("j/attempt_0/0/stderr.log")));
 }
 
-TEST_CASE("a folder for logs that cannot be written is refused") {
+TEST_CASE("a log folder that cannot be written is refused") {
   const Finished run = launch(shell({"-r3", "--log-dir", "/proc/logs"}, ":"));
   CHECK(run.code == 6);
   CHECK_THAT(run.err, ContainsSubstring("cannot write into /proc/logs/none") &&
                           ContainsSubstring("choose another --log-dir"));
 }
 
-TEST_CASE("logs that another launcher is writing are refused to a second one") {
+TEST_CASE("the logs of a running launcher are refused to a second launcher") {
   Scratch folder;
-  const std::vector<std::string> words = shell({"--log-dir", folder.path(), "--tee=3"}, "echo up; sleep 60");
-  Launch first(words);
+  const std::vector<std::string> args = shell({"--log-dir", folder.path(), "--tee=3"}, "echo up; sleep 60");
+  Launch first(args);
   REQUIRE(holds_soon([&] { return first.out().find("up") != std::string::npos; }));
-  const Finished second = launch(words);
+  const Finished second = launch(args);
   CHECK(second.code == 6);
   CHECK_THAT(second.err, ContainsSubstring("are being written by another launcher that is still alive"));
 }
 
-TEST_CASE("no room for temporary files is exit 9") {
+TEST_CASE("a failure to create temporary files is exit code 9") {
   const Finished run = launch(shell({}, ":"), {{"TMPDIR", "/proc"}});
   CHECK(run.code == 9);
   CHECK_THAT(run.err, ContainsSubstring("cannot make the folder /proc/rondo-launch-") &&
                           ContainsSubstring("set TMPDIR"));
 }
 
-TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named") {
+TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 reported") {
   Scratch folder;
   const Finished run = launch(shell(
       {"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then echo run_folder=" + folder.path() +
@@ -297,7 +298,7 @@ TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named
   CHECK(end["by"] == "launcher");
 }
 
-TEST_CASE("a master port in use is exit 6 and says what to do") {
+TEST_CASE("a master port in use is exit code 6 with advice") {
   int failure = 0;
   const Listener taken = bind_to("127.0.0.1", 0, true, failure);
   REQUIRE(taken.fd);
@@ -306,16 +307,16 @@ TEST_CASE("a master port in use is exit 6 and says what to do") {
   CHECK(run.code == 6);
   CHECK(run.out.empty());
   CHECK_THAT(run.err, ContainsSubstring("port " + port + " of 127.0.0.1 is in use") &&
-                          ContainsSubstring("give another --master-port"));
+                          ContainsSubstring("choose another --master-port"));
 }
 
-TEST_CASE("a master address of another machine is exit 6") {
+TEST_CASE("a master address of another machine is exit code 6") {
   const Finished run = launch(shell({"--master-addr=192.0.2.1"}, "echo started"));
   CHECK(run.code == 6);
   CHECK_THAT(run.err, ContainsSubstring("--master-addr must be an address of the node of rank 0"));
 }
 
-TEST_CASE("a program that cannot be started is exit 6") {
+TEST_CASE("a program that cannot be started is exit code 6") {
   Finished run = launch({"--no-python", "no-such-program"});
   CHECK(run.code == 6);
   CHECK_THAT(run.err, ContainsSubstring("cannot start no-such-program: no such program in PATH"));
@@ -324,13 +325,13 @@ TEST_CASE("a program that cannot be started is exit 6") {
   CHECK_THAT(run.err, ContainsSubstring("cannot start /etc/passwd: Permission denied"));
 }
 
-TEST_CASE("a wrong flag is exit 2 before anything starts") {
+TEST_CASE("an unknown flag is exit code 2 before any rank starts") {
   const Finished run = launch({"--nproc-per-nod=2", "--", "train"});
   CHECK(run.code == 2);
   CHECK_THAT(run.err, ContainsSubstring("did you mean --nproc-per-node?"));
 }
 
-TEST_CASE("the help names every flag that is served") {
+TEST_CASE("the help lists every flag that is served") {
   const Finished run = launch({"--help"});
   CHECK(run.code == 0);
   for (const char* flag :
@@ -338,7 +339,7 @@ TEST_CASE("the help names every flag that is served") {
     CHECK_THAT(run.out, ContainsSubstring(flag));
 }
 
-TEST_CASE("a subcommand is run by the rondo beside the launcher") {
+TEST_CASE("a subcommand is run by the rondo in the launcher's folder") {
   const Finished run = launch({"--nproc-per-node=2", "--", "--version"});
   CHECK(run.code == 0);
   CHECK_THAT(run.out, ContainsSubstring("[default1]: rondo "));

@@ -1,4 +1,4 @@
-// What a launcher costs while strangers talk to it, and a port where they find it.
+// The cost of a launcher while strangers connect to it, and a free port for it.
 #pragma once
 
 #include <unistd.h>
@@ -12,8 +12,8 @@
 
 namespace rondo::launch {
 
-// A free port below those that the kernel hands out by itself. It is free again when it is used; tests that
-// run beside this one begin to look elsewhere.
+// Returns a free port below the ephemeral ports. Another process may take it before it is used.
+// Tests that run at the same time start their search at another port.
 inline std::string free_port() {
   int port = 15000 + getpid() * 13 % 15000;
   for (int failure = 0; !bind_to("127.0.0.1", port, true, failure).fd;) ++port;
@@ -30,7 +30,7 @@ inline Fd connected(const std::string& port) {
   return fd;
 }
 
-// Of the processor, so far.
+// Returns the processor time used so far.
 inline double cpu_seconds(int pid) {
   const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 2));

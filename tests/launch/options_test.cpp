@@ -33,13 +33,13 @@ TEST_CASE("flags are read with dashes or underscores, with = or a space") {
   }
 }
 
-TEST_CASE("flags end at the program, whose own flags are left alone") {
+TEST_CASE("flags end at the program, whose own flags are kept") {
   const auto options = parse_options({"--standalone", "--no-python", "./prog", "--nnodes", "x", "--"});
   CHECK(options.runs_any_program);
   CHECK(options.program == std::vector<std::string>{"./prog", "--nnodes", "x", "--"});
 }
 
-TEST_CASE("a static job of several nodes meets at the master's address and port") {
+TEST_CASE("a static job of several nodes has its rendezvous at the master address and port") {
   const auto options =
       parse_options({"--nnodes=2", "--node-rank=1", "--master-addr=10.0.0.1", "--", "train"});
   CHECK(options.rendezvous.host == "10.0.0.1");
@@ -70,7 +70,7 @@ TEST_CASE("rendezvous settings set the timeouts") {
   CHECK(options.silence_timeout_s == 9);
 }
 
-TEST_CASE("stream masks hold for all ranks or by local rank") {
+TEST_CASE("stream masks apply to all ranks or by local rank") {
   const auto options = parse_options({"--nproc-per-node=2", "-r3", "-t", "0:1,1:2", "train"});
   CHECK(options.redirects.of(5) == 3);
   CHECK(options.tee.of(0) == 1);
@@ -78,7 +78,7 @@ TEST_CASE("stream masks hold for all ranks or by local rank") {
   CHECK(options.tee.of(2) == 0);
 }
 
-TEST_CASE("the environment stands in for flags that are not given") {
+TEST_CASE("environment variables set flags that are not given") {
   setenv("PET_NPROC_PER_NODE", "3", 1);
   setenv("PET_STANDALONE", "1", 1);
   CHECK(parse_options({"train"}).ranks_per_node == 3);
@@ -92,37 +92,37 @@ TEST_CASE("the environment stands in for flags that are not given") {
   unsetenv("PET_NPROC_PER_NODE");
 }
 
-TEST_CASE("all six signals are passed on unless some are named") {
+TEST_CASE("all six signals are forwarded unless some are named") {
   CHECK(parse_options({"train"}).signals.size() == 6);
   CHECK(parse_options({"--signals-to-handle", "SIGTERM,SIGUSR1", "train"}).signals ==
         std::vector{SIGTERM, SIGUSR1});
 }
 
-TEST_CASE("cpu takes the cores of this process, and gpu needs one") {
+TEST_CASE("--nproc-per-node cpu takes the cores of this process, and gpu requires a GPU") {
   CHECK(parse_options({"--nproc-per-node=cpu", "train"}).ranks_per_node == available_cores());
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   CHECK(parse_options({"--nproc-per-node=auto", "train"}).ranks_per_node == available_cores());
   CHECK_THAT(refusal({"--nproc-per-node=gpu", "train"}, ExitCode::environment),
-             ContainsSubstring("shows no GPU"));
+             ContainsSubstring("has no visible GPU"));
   setenv("CUDA_VISIBLE_DEVICES", "0,3", 1);
   CHECK(parse_options({"--nproc-per-node=gpu", "train"}).ranks_per_node == 2);
   unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-TEST_CASE("every mistake of a line is reported at once") {
+TEST_CASE("all mistakes of a command line are reported at once") {
   const std::string message = refusal({"--nproc-per-nod=2", "--master-port=70000", "-t", "4", "train"});
   CHECK_THAT(message, ContainsSubstring("unknown flag --nproc-per-nod (did you mean --nproc-per-node?)"));
   CHECK_THAT(message, ContainsSubstring("--master-port \"70000\" must be a whole number from 0 to 65535"));
   CHECK_THAT(message, ContainsSubstring("-t \"4\" must be 0, 1 (stdout), 2 (stderr) or 3 (both)"));
 }
 
-TEST_CASE("what cannot be served is refused with the reason") {
+TEST_CASE("unsupported flags and values are refused with the reason") {
   struct Case {
     std::vector<std::string> words;
     const char* message;
   };
   const std::vector<Case> cases = {
-      {{"--nnodes=1:4", "train"}, "--nnodes \"1:4\" asks for an elastic job, which is not supported"},
+      {{"--nnodes=1:4", "train"}, "--nnodes \"1:4\" requests an elastic job, which is not supported"},
       {{"--nnodes=0", "train"}, "must be a whole number from 1 to 10000"},
       {{"--nnodes=a:b", "train"}, "must be a whole number from 1 to 10000"},
       {{"--nproc-per-node=0", "train"}, "must be 1 to 1024, auto, cpu or gpu"},
@@ -133,14 +133,14 @@ TEST_CASE("what cannot be served is refused with the reason") {
       {{"--standalone", "--nnodes=2", "train"}, "--standalone is for one node, but --nnodes \"2\""},
       {{"--nproc-per-node"}, "--nproc-per-node needs a value"},
       {{"--nproc-per-node", "--", "train"}, "--nproc-per-node needs a value"},
-      {{"--nnodes=2", "train"}, "several nodes need a place to meet: give --master-addr"},
+      {{"--nnodes=2", "train"}, "several nodes need a rendezvous endpoint: give --master-addr"},
       {{"--nnodes=2", "--rdzv-backend=c10d", "train"}, "give --rdzv-endpoint HOST:PORT"},
       {{"--node-rank=1", "train"}, "--node-rank \"1\" must be below the number of nodes, 1"},
       {{"--rdzv-backend=etcd", "train"}, "must be static or c10d"},
       {{"--rdzv-endpoint=h:x", "train"}, "must be HOST or HOST:PORT"},
       {{"--rdzv-endpoint=:1", "train"}, "must be HOST or HOST:PORT"},
       {{"--rdzv-id=../x", "train"}, "must be 1 to 128 letters, digits"},
-      {{"--rdzv-conf=store=1", "train"}, "has \"store=1\"; known are timeout=S"},
+      {{"--rdzv-conf=store=1", "train"}, "has \"store=1\"; allowed are timeout=S"},
       {{"--rdzv-conf=read_timeout=1", "train"}, "has read_timeout \"1\", which must be seconds from 2"},
       {{"--monitor-interval=nan", "train"}, "must be seconds from 0.001"},
       {{"--max-restarts=-1", "train"}, "must be a whole number from 0"},
@@ -159,7 +159,7 @@ TEST_CASE("what cannot be served is refused with the reason") {
   for (const Case& refused : cases) CHECK_THAT(refusal(refused.words), ContainsSubstring(refused.message));
 }
 
-TEST_CASE("help is asked for before the program, not behind it") {
+TEST_CASE("--help counts before the program, not after it") {
   CHECK(parse_options({"--help"}).wants_help);
   CHECK_FALSE(parse_options({"train", "--help"}).wants_help);
 }

@@ -1,5 +1,5 @@
-// A rank of a pool that plays what its flags say: those of rank R are flags[R], "0" to end well, another
-// number to end with that code, "die", or "wait" for somebody who never comes.
+// A rank of a pool that does what flags[RANK] says: "0" to succeed, another number to end with that
+// code, "die", or "wait" to wait forever.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,10 +9,10 @@
 namespace {
 
 int play(const std::vector<std::string>& flags) {
-  const std::string& mine = flags.at(std::stoul(std::getenv("RANK")));
-  if (mine == "die") std::abort();
-  while (mine == "wait") pause();
-  return std::stoi(mine);
+  const std::string& behavior = flags.at(std::stoul(std::getenv("RANK")));
+  if (behavior == "die") std::abort();
+  while (behavior == "wait") pause();
+  return std::stoi(behavior);
 }
 
 }  // namespace

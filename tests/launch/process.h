@@ -1,4 +1,4 @@
-// Starts `rondo launch` as a user would, and waits for it with a bound.
+// Starts `rondo launch` as a user would, and waits for it with a time limit.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 namespace rondo::launch {
 
-// Polls until it holds; false when patience ends.
+// Polls until `condition` holds. Returns false after `patience`.
 template <typename Condition>
 bool holds_soon(Condition condition, std::chrono::seconds patience = std::chrono::seconds(20)) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -29,7 +29,7 @@ bool holds_soon(Condition condition, std::chrono::seconds patience = std::chrono
   return true;
 }
 
-// Zombies are gone: they only wait for init.
+// Whether a process has ended; zombies that wait for init count as ended.
 inline bool is_gone(int pid) {
   const std::string status = text_of("/proc/" + std::to_string(pid) + "/stat");
   return status.empty() || status.substr(status.rfind(')') + 2, 1) == "Z";
@@ -42,11 +42,11 @@ struct Finished {
 
 class Launch {
  public:
-  // `words` follow `rondo launch`; `environment` is set on top of this process's.
-  explicit Launch(const std::vector<std::string>& words,
+  // `args` follow `rondo launch`; `environment` is added to this process's.
+  explicit Launch(const std::vector<std::string>& args,
                   const std::vector<std::pair<std::string, std::string>>& environment = {}) {
     std::vector<std::string> line = {RONDO_BINARY_DIR "/rondo", "launch"};
-    line.insert(line.end(), words.begin(), words.end());
+    line.insert(line.end(), args.begin(), args.end());
     std::vector<char*> argv;
     for (std::string& word : line) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -82,16 +82,16 @@ class Launch {
   bool ended_ = false;
 };
 
-// `rondo launch FLAGS --no-python /bin/sh -c SCRIPT`
+// Returns the arguments of `rondo launch FLAGS --no-python /bin/sh -c SCRIPT`.
 inline std::vector<std::string> shell(std::vector<std::string> flags, const std::string& script) {
   for (const char* word : {"--no-python", "/bin/sh", "-c"}) flags.emplace_back(word);
   flags.push_back(script);
   return flags;
 }
 
-inline Finished launch(const std::vector<std::string>& words,
+inline Finished launch(const std::vector<std::string>& args,
                        const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-  return Launch(words, environment).wait();
+  return Launch(args, environment).wait();
 }
 
 }  // namespace rondo::launch

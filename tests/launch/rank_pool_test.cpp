@@ -1,4 +1,4 @@
-// Runs of a pool of ranks, by what their ranks come to.
+// Runs of a pool of ranks, by the behavior of their ranks.
 #include "launch/rank_pool.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -6,11 +6,11 @@
 namespace rondo::launch {
 namespace {
 
-constexpr std::chrono::seconds kNever{600};  // far above what the test is allowed
+constexpr std::chrono::seconds kNever{600};  // far above the time limit of the test
 
 RankPool pool() { return {RONDO_BINARY_DIR "/tests/pool_rank", 3}; }
 
-TEST_CASE("ranks of a pool play one run after the other") {
+TEST_CASE("ranks of a pool execute one run after the other") {
   RankPool ranks = pool();
   for (int run = 0; run < 3; ++run) {
     const PlayedRun played = ranks.play({"0", "0", "0"}, kNever);
@@ -19,14 +19,14 @@ TEST_CASE("ranks of a pool play one run after the other") {
   }
 }
 
-TEST_CASE("a rank that fails or dies ends the run, though the others wait for it") {
+TEST_CASE("a rank that fails or dies ends the run, although the others wait for it") {
   CHECK(pool().play({"wait", "10", "wait"}, kNever).exit_code == 10);
   const PlayedRun dead = pool().play({"wait", "0", "die"}, kNever);
   CHECK(dead.exit_code == -1);
   CHECK_FALSE(dead.timed_out);
 }
 
-TEST_CASE("ranks that wait for each other are a run that is not done in time") {
+TEST_CASE("ranks that wait for each other time out") {
   const PlayedRun played = pool().play({"0", "wait", "wait"}, std::chrono::seconds(1));
   CHECK(played.timed_out);
   CHECK(played.exit_code == 0);

@@ -1,4 +1,4 @@
-// Which rank held the others up, by where ranks stood.
+// Which rank is the culprit of a hang, by the progress of all ranks.
 #include "launch/rank_status.h"
 
 #include <signal.h>
@@ -27,41 +27,41 @@ RankStatus hung(int rank) {
           "",   "layers.0"};
 }
 
-TEST_CASE("the rank that stands still and waits for nobody held the others up") {
-  const auto found = find_hang_culprit({waiting(0, 88), hung(1), waiting(2, 88)});
-  REQUIRE(found);
-  CHECK(found->status.rank == 1);
-  CHECK(found->text ==
-        "rank 1 holds the others up: it has stood still for 3.1 s at step 11, at aten.mm for layers.0 "
+TEST_CASE("a rank without progress that waits for no other is the culprit") {
+  const auto culprit = find_hang_culprit({waiting(0, 88), hung(1), waiting(2, 88)});
+  REQUIRE(culprit);
+  CHECK(culprit->status.rank == 1);
+  CHECK(culprit->text ==
+        "rank 1 blocks the others: it has made no progress for 3.1 s at step 11, at aten.mm for layers.0 "
         "(forward); rank 2 is at step 12, in all_reduce 4 of group dp for layers.1");
 }
 
-TEST_CASE("it may be further than those that wait, and of several the one with the lowest step is named") {
+TEST_CASE("the culprit may be ahead of the waiting ranks; of several the one with the lowest step is named") {
   RankStatus further = hung(1);
   further.step = 13;
   CHECK(find_hang_culprit({waiting(0, 88), further, waiting(2, 88)})->status.rank == 1);
   CHECK(find_hang_culprit({hung(3), further, waiting(2, 88)})->status.rank == 3);
 }
 
-TEST_CASE("a rank that is stopped is named before all others, though it waits itself") {
+TEST_CASE("a stopped rank is named first, although it waits itself") {
   RankStatus stopped = waiting(2, 90);
   stopped.stopped = true;
   CHECK(find_hang_culprit({waiting(0, 88), hung(1), stopped})->status.rank == 2);
 }
 
-TEST_CASE("ranks that all wait, but not for the same, are named together") {
+TEST_CASE("ranks that wait for different collectives are reported together") {
   RankStatus other = waiting(1, 88);
   other.collective = "all_gather 9 of group dp";
   other.where = "in all_gather 9 of group dp";
-  const auto found = find_hang_culprit({waiting(0, 88), other});
-  REQUIRE(found);
-  CHECK(
-      found->text ==
-      "ranks wait for different collectives: rank 1 has stood still for 2.0 s at step 12, in all_gather 9 of "
-      "group dp; rank 0 is at step 12, in all_reduce 4 of group dp for layers.1");
+  const auto culprit = find_hang_culprit({waiting(0, 88), other});
+  REQUIRE(culprit);
+  CHECK(culprit->text ==
+        "ranks wait for different collectives: rank 1 has made no progress for 2.0 s at step 12, in "
+        "all_gather 9 of "
+        "group dp; rank 0 is at step 12, in all_reduce 4 of group dp for layers.1");
 }
 
-TEST_CASE("nobody is blamed who moves, nor one of ranks that stand in one place, nor a rank alone") {
+TEST_CASE("there is no culprit among moving ranks, ranks at the same place, or a single rank") {
   RankStatus moving = hung(1);
   moving.still_s = 0.1;
   CHECK_FALSE(find_hang_culprit({waiting(0, 88), moving}));
@@ -70,44 +70,44 @@ TEST_CASE("nobody is blamed who moves, nor one of ranks that stand in one place,
   CHECK_FALSE(find_hang_culprit({hung(0)}));
 }
 
-RankStatus of_pipeline(int rank, std::int64_t calls, const std::string& message) {
+RankStatus pipeline_rank(int rank, std::int64_t calls, const std::string& message) {
   return {rank, 12, calls, /*stopped=*/false, /*waits=*/true, 2, "in " + message, message, ""};
 }
 
 TEST_CASE(
     "numbers of calls of different stages do not compare: the edge leads to the rank that is waited for") {
-  const RankStatus first = of_pipeline(0, 40, "receive 7 of group pp_2_to_0"),
-                   third = of_pipeline(2, 90, "receive 5 of group pp_3_to_2"),
-                   fourth = of_pipeline(3, 80, "all_gather 9 of group dp_shard");
-  const auto found = find_hang_culprit({first, third, fourth});
-  REQUIRE(found);
-  CHECK(found->text ==
-        "ranks wait for each other: rank 3 has stood still for 2.0 s at step 12, in all_gather 9 of group "
-        "dp_shard; rank 0 is at step 12, in receive 7 of group pp_2_to_0");
-  CHECK(find_hang_culprit({first, third})->status.rank == 2);  // of rank 3 nothing is known
-  CHECK(find_hang_culprit(
-            {of_pipeline(0, 40, "send 7 of group pp_0_to_1"), of_pipeline(1, 90, "barrier 1 of group world")})
+  const RankStatus first = pipeline_rank(0, 40, "receive 7 of group pp_2_to_0"),
+                   third = pipeline_rank(2, 90, "receive 5 of group pp_3_to_2"),
+                   fourth = pipeline_rank(3, 80, "all_gather 9 of group dp_shard");
+  const auto culprit = find_hang_culprit({first, third, fourth});
+  REQUIRE(culprit);
+  CHECK(
+      culprit->text ==
+      "ranks wait for each other: rank 3 has made no progress for 2.0 s at step 12, in all_gather 9 of group "
+      "dp_shard; rank 0 is at step 12, in receive 7 of group pp_2_to_0");
+  CHECK(find_hang_culprit({first, third})->status.rank == 2);  // the status of rank 3 is unknown
+  CHECK(find_hang_culprit({pipeline_rank(0, 40, "send 7 of group pp_0_to_1"),
+                           pipeline_rank(1, 90, "barrier 1 of group world")})
             ->status.rank == 1);
 }
 
 TEST_CASE("ranks whose messages wait in a circle end the search, and one of them is named") {
-  const auto found = find_hang_culprit({of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
-                                        of_pipeline(1, 90, "receive 7 of group pp_0_to_1")});
-  REQUIRE(found);
-  CHECK(found->text.starts_with("ranks wait for each other: rank "));
+  const auto culprit = find_hang_culprit({pipeline_rank(0, 40, "receive 7 of group pp_1_to_0"),
+                                          pipeline_rank(1, 90, "receive 7 of group pp_0_to_1")});
+  REQUIRE(culprit);
+  CHECK(culprit->text.starts_with("ranks wait for each other: rank "));
 }
 
-TEST_CASE(
-    "in a pipeline, too, a rank that is stopped, or stands still elsewhere, is named before all others") {
-  const RankStatus first = of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
-                   last = of_pipeline(2, 30, "receive 7 of group pp_1_to_2");
+TEST_CASE("in a pipeline, too, a rank that is stopped or hangs elsewhere is named first") {
+  const RankStatus first = pipeline_rank(0, 40, "receive 7 of group pp_1_to_0"),
+                   last = pipeline_rank(2, 30, "receive 7 of group pp_1_to_2");
   CHECK(find_hang_culprit({first, hung(1), last})->status.rank == 1);
-  RankStatus stopped = of_pipeline(1, 99, "receive 7 of group pp_0_to_1");
+  RankStatus stopped = pipeline_rank(1, 99, "receive 7 of group pp_0_to_1");
   stopped.stopped = true;
   CHECK(find_hang_culprit({first, stopped, last})->status.rank == 1);
 }
 
-TEST_CASE("a process that is stopped is seen to be") {
+TEST_CASE("a stopped process is detected") {
   const pid_t child = fork();
   if (child == 0) {
     raise(SIGSTOP);
@@ -123,7 +123,7 @@ TEST_CASE("a process that is stopped is seen to be") {
   CHECK_FALSE(rank_status_of(0, getpid(), false, {}, 1).stopped);
 }
 
-TEST_CASE("PRO-03: a rank that ended by itself before its last step is named, one that was done is not") {
+TEST_CASE("a rank that ended before its last step is named, one that finished is not") {
   progress::Seen seen;
   CHECK_FALSE(rank_status_of(1, getpid(), true, seen, 0).stopped);
   seen.doing = progress::Doing::training;

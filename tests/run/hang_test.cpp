@@ -63,13 +63,13 @@ TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.js
   CHECK(end.code == 7);
   CHECK(run.mark.all_gone());
   CHECK_THAT(end.err, ContainsSubstring("has stood still for "));
-  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: it has stood still for "));
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 blocks the others: it has made no progress for "));
   const nlohmann::json record = run.place.exit_record("run");
   INFO(record);
   CHECK(record["exit_code"] == 7);
   CHECK(record["culprit"]["rank"] == 1);
   CHECK(record["culprit"]["step"].get<int>() >= 3);
-  CHECK_THAT(record["culprit"]["text"].get<std::string>(), ContainsSubstring("rank 1 holds the others up"));
+  CHECK_THAT(record["culprit"]["text"].get<std::string>(), ContainsSubstring("rank 1 blocks the others"));
   const nlohmann::json event = nlohmann::json::parse(lines_of(run.place / "run/events.jsonl").back());
   CHECK(event["event"] == "held_up");
   CHECK(event["culprit"]["rank"] == 1);
@@ -81,7 +81,7 @@ TEST_CASE("PRO-06: a rank of a pipeline that stands still is named, with what it
   INFO(end.out << end.err);
   CHECK(end.code == 7);
   CHECK(run.mark.all_gone());
-  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: it has stood still for "));
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 blocks the others: it has made no progress for "));
   const bool by_the_next = end.err.find(" of group pp_1_to_2 for pipeline.2RECV_F") != std::string::npos,
              by_the_one_before =
                  end.err.find(" of group pp_1_to_0 for pipeline.0RECV_B") != std::string::npos;
@@ -107,7 +107,7 @@ TEST_CASE("PRO-06: a rank that stands still on another node is named") {
   CHECK(end.code == 7);
   CHECK(other.code == 7);
   for (const std::string& said : {end.err, other.err})
-    CHECK_THAT(said, ContainsSubstring("rank 1 holds the others up: ") &&
+    CHECK_THAT(said, ContainsSubstring("rank 1 blocks the others: ") &&
                          ContainsSubstring(", stopped by a signal, "));
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up 
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 7);
-  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: ") &&
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 blocks the others: ") &&
                           ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("PRO-03: a rank that ends with 0 in the middle of a run is named by th
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 7);
-  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: ") &&
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 blocks the others: ") &&
                           ContainsSubstring(", ended with exit code 0, "));
   CHECK(place.exit_record("run")["culprit"]["rank"] == 1);
 }
@@ -143,9 +143,9 @@ TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint i
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 93);
-  CHECK_THAT(end.err, ContainsSubstring("starting all ranks again: restart 1 of 10") &&
+  CHECK_THAT(end.err, ContainsSubstring("restarting all ranks: restart 1 of 10") &&
                           !ContainsSubstring("restart 2 of 10"));
-  CHECK_THAT(end.err, ContainsSubstring("not started again: it failed twice in step "));
+  CHECK_THAT(end.err, ContainsSubstring("not restarted: it failed twice in step "));
   const nlohmann::json record = place.exit_record("run");
   INFO(record);
   CHECK(record["exit_code"] == 93);

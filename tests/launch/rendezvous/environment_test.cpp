@@ -29,7 +29,7 @@ std::string refusal() {
   return "no error";
 }
 
-TEST_CASE("without a starter a process is rank 0 of 1") {
+TEST_CASE("without a launcher a process is rank 0 of 1") {
   set({});
   const RankEnvironment ranks = rank_environment();
   CHECK(ranks.source == "alone");
@@ -60,10 +60,10 @@ TEST_CASE("torchrun's variables are read") {
   CHECK(ranks.master_port == 29500);
   CHECK(ranks.run_id == "j");
   CHECK(ranks.restart_count == 2);
-  CHECK(ranks.master_listen_fd == -1);  // rank 0 alone listens
+  CHECK(ranks.master_listen_fd == -1);  // only rank 0 listens
 }
 
-TEST_CASE("torchrun's variables are refused when some are missing, no numbers, or contradict each other") {
+TEST_CASE("torchrun's variables are refused if some are missing, no numbers, or contradict each other") {
   set({{"RANK", "1"}, {"WORLD_SIZE", "x"}});
   CHECK_THAT(refusal(),
              ContainsSubstring("WORLD_SIZE must be a whole number") &&
@@ -92,7 +92,7 @@ const std::vector<std::pair<const char*, const char*>> kSlurmTask = {{"SLURM_STE
                                                                      {"SLURM_STEP_TASKS_PER_NODE", "2,1(x2)"},
                                                                      {"SLURM_STEP_NODELIST", "n[08-09],m3"}};
 
-TEST_CASE("a task of a Slurm step finds its place") {
+TEST_CASE("a task of a Slurm step has the rank of its variables") {
   set(kSlurmTask);
   setenv("SLURM_RESTART_COUNT", "1", 1);
   const RankEnvironment ranks = rank_environment();
@@ -111,7 +111,7 @@ TEST_CASE("a task of a Slurm step finds its place") {
   CHECK(rank_environment().master_port == 5);
 }
 
-TEST_CASE("a batch script and the shell of salloc are alone") {
+TEST_CASE("processes in a batch script and in the shell of salloc run alone") {
   for (const char* step : {"batch", "4294967291", "4294967290", "-5"}) {
     set(kSlurmTask);
     setenv("SLURM_STEP_ID", step, 1);
@@ -131,13 +131,13 @@ TEST_CASE("a Slurm step whose variables contradict each other is refused") {
   CHECK_THAT(refusal(), ContainsSubstring("SLURM_NODEID must be below"));
   set(kSlurmTask);
   setenv("SLURM_STEP_NODELIST", "n[1-", 1);
-  CHECK_THAT(refusal(), ContainsSubstring("is no Slurm list"));
+  CHECK_THAT(refusal(), ContainsSubstring("is not a Slurm list"));
   set(kSlurmTask);
   unsetenv("SLURM_STEP_NODELIST");
   CHECK_THAT(refusal(), ContainsSubstring("missing SLURM_STEP_NODELIST"));
 }
 
-TEST_CASE("Open MPI's variables win over those of the step that started its daemons") {
+TEST_CASE("Open MPI's variables take precedence over those of the step that started its daemons") {
   set(kSlurmTask);
   setenv("OMPI_COMM_WORLD_RANK", "1", 1);
   CHECK_THAT(refusal(), ContainsSubstring("missing OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK"));
@@ -151,7 +151,7 @@ TEST_CASE("Open MPI's variables win over those of the step that started its daem
   CHECK(ranks.master_port == 29500);
 }
 
-TEST_CASE("mpirun on several nodes needs a master address and port") {
+TEST_CASE("mpirun on several nodes requires a master address and port") {
   set({{"OMPI_COMM_WORLD_RANK", "2"},
        {"OMPI_COMM_WORLD_SIZE", "4"},
        {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
@@ -162,15 +162,15 @@ TEST_CASE("mpirun on several nodes needs a master address and port") {
   CHECK(rank_environment().group_rank == 1);
 }
 
-TEST_CASE("Hydra's ranks are found, a lone PMI rank is refused") {
+TEST_CASE("Hydra's ranks are recognized, and a lone PMI rank is refused") {
   set({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
   CHECK(rank_environment().source == "hydra");
   CHECK(rank_environment().rank == 1);
   set({{"PMIX_RANK", "1"}});
-  CHECK_THAT(refusal(), ContainsSubstring("PMIX_RANK=1 says that this is one of several ranks"));
+  CHECK_THAT(refusal(), ContainsSubstring("PMIX_RANK=1 is set by a launcher of several ranks"));
 }
 
-TEST_CASE("host lists expand in order, with widths kept") {
+TEST_CASE("host lists expand in order and keep widths") {
   CHECK(expand_hostlist("n[0-1,07],m3") == Names{"n0", "n1", "n07", "m3"});
   CHECK(expand_hostlist("n[08-11]") == Names{"n08", "n09", "n10", "n11"});
   CHECK(expand_hostlist("r[1-2]n[1-2]-x") == Names{"r1n1-x", "r1n2-x", "r2n1-x", "r2n2-x"});
@@ -178,7 +178,7 @@ TEST_CASE("host lists expand in order, with widths kept") {
   CHECK(expand_counts("2(x3),1") == std::vector{2, 2, 2, 1});
 }
 
-TEST_CASE("what is no list is refused") {
+TEST_CASE("malformed lists are refused") {
   for (const char* text : {"", ",", "a,", "n[", "n[]", "n[1", "n[2-1]", "n[1-]", "n[a]", "n]", "a b",
                            "n[0-99999999]", "n[0-999][0-999]", "n[1[2]]"})
     CHECK_THROWS_AS(expand_hostlist(text), Error);
@@ -187,7 +187,7 @@ TEST_CASE("what is no list is refused") {
     CHECK_THROWS_AS(expand_counts(text), Error);
 }
 
-TEST_CASE("random lists never crash and stay bounded") {
+TEST_CASE("random lists never crash, and their size is bounded") {
   std::mt19937 random(7);
   const std::string letters = "n0189[]-,(x).";
   std::size_t most = 0;

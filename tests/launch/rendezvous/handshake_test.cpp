@@ -1,4 +1,4 @@
-// The proof between launchers, over a socket pair: two honest ends, ends that do not know the secret, and
+// The proof between launchers over a socket pair: two honest ends, ends without the secret, and
 // bytes of strangers.
 #include "launch/rendezvous/handshake.h"
 
@@ -38,14 +38,14 @@ Outcome shake(Handshake& node, Handshake& node_0) {
   return now;
 }
 
-TEST_CASE("two ends with one secret prove it to each other") {
+TEST_CASE("two ends with the same secret prove it to each other") {
   Handshake node(Side::node, "s"), node_0(Side::node_0, "s");
   const Outcome end = shake(node, node_0);
   CHECK(end.node == State::proved);
   CHECK(end.node_0 == State::proved);
 }
 
-TEST_CASE("SEC-05: an end with another secret is refused, and told so without a proof") {
+TEST_CASE("an end with another secret is refused without a proof") {
   Handshake node(Side::node, "s"), node_0(Side::node_0, "t");
   const Outcome end = shake(node, node_0);
   CHECK(end.node_0 == State::failed);
@@ -54,7 +54,7 @@ TEST_CASE("SEC-05: an end with another secret is refused, and told so without a 
   CHECK(node.was_refused());
 }
 
-TEST_CASE("node 0 must prove itself too: its own words sent back to it are no proof") {
+TEST_CASE("node 0 must prove itself too: its own proof reflected to it is refused") {
   const Ends ends;
   Handshake node(Side::node, "s");
   std::string words = "RLP2" + std::string(16, 'n');
@@ -62,16 +62,16 @@ TEST_CASE("node 0 must prove itself too: its own words sent back to it are no pr
   CHECK(node.go_on(ends.node.get()) == State::going_on);
   char proof[52];
   REQUIRE(recv(ends.node_0.get(), proof, sizeof proof, 0) == sizeof proof);
-  REQUIRE(send(ends.node_0.get(), proof + 20, 32, 0) == 32);  // the node's, reflected
+  REQUIRE(send(ends.node_0.get(), proof + 20, 32, 0) == 32);  // the node's own proof, reflected
   CHECK(node.go_on(ends.node.get()) == State::failed);
   CHECK_FALSE(node.was_refused());
 }
 
-TEST_CASE("a proof may come byte by byte, and not one byte more than it is read") {
+TEST_CASE("a proof may arrive byte by byte, and nothing beyond it is read") {
   const Ends ends;
   Handshake node_0(Side::node_0, "s"), node(Side::node, "s");
   CHECK(node_0.go_on(ends.node_0.get()) == State::going_on);
-  const Ends relay;  // between the node and what node 0 hears
+  const Ends relay;  // forwards bytes between the node and node 0
   char bytes[64];
   REQUIRE(recv(ends.node.get(), bytes, sizeof bytes, 0) == 20);
   REQUIRE(send(relay.node_0.get(), bytes, 20, 0) == 20);
@@ -88,7 +88,7 @@ TEST_CASE("a proof may come byte by byte, and not one byte more than it is read"
   CHECK(rest[0] == 'X');
 }
 
-TEST_CASE("tokens are hexadecimal digits, and never the same twice") {
+TEST_CASE("tokens are hexadecimal digits and never repeat") {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) {
     const std::string token = random_token(16);

@@ -40,7 +40,7 @@ std::string frame(const std::string& body) {
   return text + body;
 }
 
-TEST_CASE("a message arrives whole, whatever pieces it comes in") {
+TEST_CASE("a message arrives whole in any pieces") {
   Pair pair;
   const std::string bytes = frame(R"({"type":"beat"})") + frame(R"({"type":"x"})");
   std::vector<Json> received;
@@ -55,7 +55,7 @@ TEST_CASE("a message arrives whole, whatever pieces it comes in") {
   CHECK(pair.channel->why_closed() == "it closed the connection");
 }
 
-TEST_CASE("what is no message closes the channel") {
+TEST_CASE("bytes that are no message close the channel") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"GET / HTTP/1.1\r\n\r\n", "does not speak"},
       {"R\n", "does not speak"},
@@ -72,7 +72,7 @@ TEST_CASE("what is no message closes the channel") {
   }
 }
 
-TEST_CASE("messages read back what was written") {
+TEST_CASE("messages survive a round trip") {
   Start start;
   start.node = 1;
   start.nodes = 2;
@@ -95,7 +95,7 @@ TEST_CASE("messages read back what was written") {
   CHECK(to_json(*to_ended(travelled))["standings"] == travelled["standings"]);
 }
 
-// Each field in turn is dropped, or given a value of another kind.
+// Reads `sound` with each field dropped, or given a value of another type.
 template <typename Read>
 void check_every_field(const Json& sound, Read read) {
   REQUIRE(read(sound));
@@ -118,40 +118,40 @@ TEST_CASE("a message with any field missing or damaged is refused") {
   check_every_field(to_json(start), to_start);
   check_every_field(to_json(Finish{0, "x"}), to_finish);
   check_every_field(Json::parse(to_json(Ended{0, std::nullopt, {1}}).dump()), to_ended);
-  const auto stood = [](const Json& status) {
+  const auto read_status = [](const Json& status) {
     Json ended = to_json(Ended{0, std::nullopt, {1}});
     ended["standings"] = {status};
     return to_ended(Json::parse(ended.dump()));
   };
   Json status = to_json(RankStatus{1, 11, 80, false, false, 3, "w", "c", "m"});
-  REQUIRE(status.erase("still_s") == 1);  // of which -7 is a number, too
-  CHECK_FALSE(stood(status));
+  REQUIRE(status.erase("still_s") == 1);  // because -7 is a valid number, too
+  CHECK_FALSE(read_status(status));
   check_every_field(status, [&](Json damaged) {
     damaged["still_s"] = 3.0;
-    return stood(damaged);
+    return read_status(damaged);
   });
 }
 
-TEST_CASE("an error file is read in torchrun's format, and nonsense is ignored") {
+TEST_CASE("an error file is read in torchrun's format, and malformed files are ignored") {
   Scratch folder;
   const std::string path = folder.path("error.json");
   const auto read = [&](const std::string& text) {
     std::ofstream(path) << text;
     return read_error_file(path);
   };
-  const auto said =
+  const auto report =
       read(R"({"message":{"message":"Type: text","errorCode":4,"extraInfo":{"timestamp":"1700000000"}}})");
-  REQUIRE(said);
-  CHECK(said->message == "Type: text");
-  CHECK(said->time_s == 1700000000);
-  CHECK(said->exit_code == 4);
+  REQUIRE(report);
+  CHECK(report->message == "Type: text");
+  CHECK(report->time_s == 1700000000);
+  CHECK(report->exit_code == 4);
   CHECK(read(R"({"message":"plain"})")->message == "plain");
   CHECK(read(R"({"message":{"message":")" + std::string(5000, 'x') + "\"}}")->message.size() == 2000);
   for (const char* text : {"", "{", "[]", "{\"a\":1}", "\xff"}) CHECK_FALSE(read(text));
   CHECK_FALSE(read_error_file(folder.path("absent")));
 }
 
-TEST_CASE("the cause is the earliest death that another rank did not bring about") {
+TEST_CASE("the cause is the earliest failure that is no consequence") {
   Failure late, early, lost_peer;
   late.exit_code = early.exit_code = 4;
   lost_peer.exit_code = 7;
@@ -161,17 +161,17 @@ TEST_CASE("the cause is the earliest death that another rank did not bring about
   CHECK_FALSE(is_likelier_cause(late, early));
   CHECK(is_likelier_cause(late, lost_peer));
   CHECK_FALSE(is_likelier_cause(lost_peer, late));
-  Failure held_up = lost_peer;
-  held_up.rank = 3;
-  held_up.time_s = 5;
+  Failure culprit = lost_peer;
+  culprit.rank = 3;
+  culprit.time_s = 5;
   const HangCulprit hang_culprit{{3, 11, 80, false, false, 3, "", "", ""}, ""};
-  CHECK_FALSE(is_likelier_cause(held_up, lost_peer));
-  CHECK(is_likelier_cause(held_up, lost_peer, hang_culprit));
-  CHECK_FALSE(is_likelier_cause(lost_peer, held_up, hang_culprit));
-  CHECK_FALSE(is_likelier_cause(held_up, late, hang_culprit));
+  CHECK_FALSE(is_likelier_cause(culprit, lost_peer));
+  CHECK(is_likelier_cause(culprit, lost_peer, hang_culprit));
+  CHECK_FALSE(is_likelier_cause(lost_peer, culprit, hang_culprit));
+  CHECK_FALSE(is_likelier_cause(culprit, late, hang_culprit));
 }
 
-TEST_CASE("ranks that ended apart give the first code that tells something") {
+TEST_CASE("different exit codes give the first code other than 0 and 7") {
   CHECK(common_code({0, 0}) == 0);
   CHECK(common_code({75, 75}) == 75);
   CHECK(common_code({0, 143, 1}) == 143);
@@ -179,7 +179,7 @@ TEST_CASE("ranks that ended apart give the first code that tells something") {
   CHECK(common_code({0, 7}) == 7);
 }
 
-TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the same code") {
+TEST_CASE("a rank's own exit.json is kept if it has the same exit code") {
   Scratch folder;
   const std::string path = folder.path("exit.json");
   Failure failure;
@@ -203,13 +203,13 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(text_of(path) == own);
   const HangCulprit hang_culprit{{3, 11, 80, false, false, 3, "at aten.mm", "", "layers.0"},
-                                 "rank 3 holds the others up"};
+                                 "rank 3 blocks the others"};
   write_exit_json(folder.path(), failure, 0, began_s, hang_culprit);
   written = Json::parse(text_of(path));
   CHECK(written["by"] == "rank 1");
   CHECK(written["culprit"]["rank"] == 3);
   CHECK(written["culprit"]["step"] == 11);
-  CHECK(written["culprit"]["text"] == "rank 3 holds the others up");
+  CHECK(written["culprit"]["text"] == "rank 3 blocks the others");
   const Json event = Json::parse(text_of(folder.path("events.jsonl")));
   CHECK(event["event"] == "held_up");
   CHECK(event["culprit"] == written["culprit"]);
@@ -220,7 +220,7 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   CHECK_THROWS_AS(write_exit_json(folder.path("absent"), failure, 0, began_s), rondo::Error);
 }
 
-TEST_CASE("a listening port is refused to others, a bound one is kept for a program that listens itself") {
+TEST_CASE("a listening port is refused to others, a bound port can be bound again by a program") {
   int failure = 0;
   const Listener bound = bind_to("127.0.0.1", 0, false, failure);
   REQUIRE(bound.fd);
@@ -233,7 +233,7 @@ TEST_CASE("a listening port is refused to others, a bound one is kept for a prog
   CHECK(failure == EADDRNOTAVAIL);
 }
 
-TEST_CASE("the last line of a log is its last that is not blank") {
+TEST_CASE("the last line of a log is the last that is not blank") {
   Scratch folder;
   const std::string path = folder.path("log");
   std::ofstream(path) << std::string(20000, 'x') << "\nfirst\nlast \n\n";
