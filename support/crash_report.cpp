@@ -1,4 +1,4 @@
-// Everything after the crash is async-signal-safe: no allocation, no lock, no stream.
+// All code that runs after the crash is async-signal-safe: no allocation, no lock, no stream.
 #include "support/crash_report.h"
 
 #include <execinfo.h>
@@ -21,13 +21,13 @@ constexpr int kFrames = 64;
 
 int rank_of_process = 0;
 char crash_file[4096] = "";
-thread_local CurrentWork work_now;
+thread_local CurrentWork current;
 
-// A line that is put together without the heap.
+// A line that is built without the heap.
 class Line {
  public:
-  Line& text(const char* words) {
-    for (; *words != '\0' && length_ < sizeof buffer_ - 1; ++words) buffer_[length_++] = *words;
+  Line& text(const char* string) {
+    for (; *string != '\0' && length_ < sizeof buffer_ - 1; ++string) buffer_[length_++] = *string;
     return *this;
   }
   Line& number(std::uint64_t value, unsigned base) {
@@ -60,27 +60,28 @@ void report(int fd, int signal, const siginfo_t& info, void* const* frames, int 
     line.text(" at address 0x").number(reinterpret_cast<std::uintptr_t>(info.si_addr), 16);
   line.text(", thread ").text(thread).text(" ");
   line.number(static_cast<std::uint64_t>(syscall(SYS_gettid)), 10);
-  if (work_now.what != nullptr) line.text(", while running ").text(work_now.what);
-  if (work_now.where != nullptr && *work_now.where != '\0') line.text(" of ").text(work_now.where);
+  if (current.what != nullptr) line.text(", while running ").text(current.what);
+  if (current.where != nullptr && *current.where != '\0') line.text(" of ").text(current.where);
   line.write_to(fd);
   backtrace_symbols_fd(frames, count, fd);
 }
 
-std::atomic<long> reporting{0};  // the thread that reports
+std::atomic<long> reporting{0};  // id of the reporting thread
 
-void end_as_usual(int signal) {
-  struct sigaction usual {};
-  usual.sa_handler = SIG_DFL;
-  sigaction(signal, &usual, nullptr);
+void raise_default(int signal) {
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  sigaction(signal, &default_action, nullptr);
   raise(signal);  // stays pending until the handler returns, then ends the process
 }
 
-// Threads of one kernel crash together: the first reports, the others wait for it to end the process.
+// Threads of one kernel may crash together. The first one reports; the others wait until it ends
+// the process.
 extern "C" void on_crash(int signal, siginfo_t* info, void*) {
-  const long me = syscall(SYS_gettid);
-  long nobody = 0;
-  if (!reporting.compare_exchange_strong(nobody, me)) {
-    if (nobody == me) return end_as_usual(signal);  // the report itself crashed
+  const long this_thread = syscall(SYS_gettid);
+  long reporter = 0;
+  if (!reporting.compare_exchange_strong(reporter, this_thread)) {
+    if (reporter == this_thread) return raise_default(signal);  // the report itself crashed
     while (true) pause();
   }
   void* frames[kFrames];
@@ -93,7 +94,7 @@ extern "C" void on_crash(int signal, siginfo_t* info, void*) {
       close(fd);
     }
   }
-  end_as_usual(signal);
+  raise_default(signal);
 }
 
 }  // namespace
@@ -101,12 +102,12 @@ extern "C" void on_crash(int signal, siginfo_t* info, void*) {
 void install_crash_report(int rank) {
   rank_of_process = rank;
   void* frame;
-  backtrace(&frame, 1);  // loads its library now, since a crashed process cannot
+  backtrace(&frame, 1);  // loads its library, because a crashed process cannot
   static std::array<char, 64 * 1024> stack;
   stack_t alternate{};
   alternate.ss_sp = stack.data();
   alternate.ss_size = stack.size();
-  sigaltstack(&alternate, nullptr);  // an overflow of the main thread's stack is reported too
+  sigaltstack(&alternate, nullptr);  // also reports an overflow of the main thread's stack
   struct sigaction action {};
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -118,7 +119,7 @@ void set_crash_file(const std::string& file) {
   std::memcpy(crash_file, file.c_str(), file.size() + 1);
 }
 
-void set_current_work(const CurrentWork& work) { work_now = work; }
-const CurrentWork& current_work() { return work_now; }
+void set_current_work(const CurrentWork& work) { current = work; }
+const CurrentWork& current_work() { return current; }
 
 }  // namespace rondo

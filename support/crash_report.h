@@ -1,6 +1,6 @@
-// What a process says when it dies of a bug: signal, address, thread, what it was doing, and the stack; on
-// stderr, and in a file once there is a place for one. The signal then takes its course: the exit status and
-// the core dump are those of the crash itself.
+// Reports a crash: signal, address, thread, current work and stack. The report goes to stderr and,
+// once set, to a file. The signal then takes its default action, so exit status and core dump are
+// those of the crash.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace rondo {
 
-// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it
-// happens.
+// Installs the handler for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Call it once, before other
+// threads start. Costs nothing until a crash.
 void install_crash_report(int rank);
 
-// Where the report is written too. Paths over 4095 bytes are not taken.
+// Sets a file for the report, in addition to stderr. Paths over 4095 bytes are ignored.
 void set_crash_file(const std::string& file);
 
-// What a thread is about to do: an op, the module it works for, the phase of the step.
+// The current work of a thread: an op, its module and the phase of the step.
 struct CurrentWork {
-  const char* what = nullptr;  // nullptr: nothing to name
+  const char* what = nullptr;  // nullptr: no work
   const char* where = nullptr;
   Phase phase = Phase::forward;
 };
-// Of this thread. The texts must live until the next call.
+// Work of this thread. The texts must stay valid until the next call.
 void set_current_work(const CurrentWork& work);
 const CurrentWork& current_work();
 

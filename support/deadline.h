@@ -1,5 +1,5 @@
-// Ends something that may hang: an action after a while, and another, which does not return, after a longer
-// one.
+// Ends work that may hang: runs one action after a time limit, and a later one that does not
+// return.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@ namespace rondo {
 class Deadline {
  public:
   struct Stage {
-    std::chrono::milliseconds after{};  // counted from the construction; stages in rising order
-    std::function<void()> action;       // called from a thread of the deadline's own
+    std::chrono::milliseconds after{};  // since construction; stages are in ascending order
+    std::function<void()> action;       // called from the deadline's own thread
   };
   explicit Deadline(std::vector<Stage> stages);
-  // In time: no further stage begins; one that has begun is waited for.
+  // Meets the deadline: no further stage starts. Waits for a stage that has started.
   ~Deadline();
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
@@ -31,7 +31,7 @@ class Deadline {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool met_ = false;
-  std::thread thread_;  // last: it reads the others
+  std::thread thread_;  // last: it reads the other members
 };
 
 }  // namespace rondo

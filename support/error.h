@@ -1,8 +1,8 @@
-// The one error type of the program, and the exit codes that users and schedulers see.
+// The only error type of the program, and the exit codes for users and schedulers.
 //
-// Whose fault decides how it is reported: a user's mistake or the machine's failure is an `Error` with the
-// exit code it ends in and one clear line (place, key, value, rule, next action); our own bugs are
-// `RONDO_ASSERT`, exit 1.
+// Errors by users and failures of the machine throw an `Error` with an exit code and one line:
+// place, key, value, rule and next action. Bugs of the program fail a `RONDO_ASSERT` and end with
+// exit code 1.
 #pragma once
 
 #include <stdexcept>
@@ -12,17 +12,17 @@ namespace rondo {
 
 enum class ExitCode : int {
   ok = 0,
-  internal = 1,  // a bug of ours
+  internal = 1,  // a bug of the program
   usage = 2,     // a flag or a subcommand
   config = 3,    // a key or a value of the configuration
   data = 4,      // data files, tokenizer
   checkpoint = 5,
-  environment = 6,  // LibTorch, ports, environment variables, the folder of the run
+  environment = 6,  // LibTorch, ports, environment variables, the run folder
   peer = 7,         // another rank, communication, a hang
-  numerics = 8,     // a step that is not finite
+  numerics = 8,     // a non-finite step
   resources = 9,    // disk, memory, file descriptors
   graph = 10,       // trace, passes, executor
-  requeue = 75,     // saved, please requeue
+  requeue = 75,     // saved, requests a requeue
   do_not_requeue = 93,
 };
 
@@ -40,7 +40,7 @@ class Error : public std::runtime_error {
 
 }  // namespace rondo
 
-// For what only a bug of ours can break. `what` may be any expression that makes a std::string.
+// Checks a condition that only a bug can break. `what` is any expression of type std::string.
 #define RONDO_ASSERT(condition, what)                                                  \
   do {                                                                                 \
     if (!(condition)) ::rondo::assertion_failed(#condition, __FILE__, __LINE__, what); \

@@ -1,5 +1,5 @@
-// The fmt of LibTorch's wheel, which ships as headers, compiled once: what its own src/format.cc does.
-// Header-only it costs every file that formats a line more than two seconds.
+// Compiles once the fmt that LibTorch ships as headers, as fmt's src/format.cc does. The
+// header-only variant costs every file that formats text more than two seconds.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -37,56 +37,59 @@ const char* color_of(spdlog::level::level_enum level) {
   }
 }
 
-// Writes what stderr takes at once. A pipe that polls as writable takes PIPE_BUF bytes without blocking.
+// Writes what stderr accepts without blocking. A pipe that polls as writable accepts PIPE_BUF
+// bytes.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  ~StderrSink() override { write_ready(kPatience_ms); }
+  ~StderrSink() override { write_ready(kMaxWait_ms); }
 
   std::atomic<bool> colored = false;
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    if (waiting_.size() > kMostKept) write_ready(0);
-    // Once lines are dropped, so are those behind them until half of the room is free.
-    if (message.level < spdlog::level::err && waiting_.size() > (dropped_ > 0 ? kMostKept / 2 : kMostKept)) {
+    if (buffered_.size() > kMaxBuffered) write_ready(0);
+    // Once lines are dropped, further lines are dropped until half of the buffer is free.
+    if (message.level < spdlog::level::err &&
+        buffered_.size() > (dropped_ > 0 ? kMaxBuffered / 2 : kMaxBuffered)) {
       ++dropped_;
       return write_ready(0);
     }
     if (dropped_ > 0)
-      waiting_ +=
-          "[rondo] " + std::to_string(dropped_) + " lines of the log were dropped: nobody read them\n";
+      buffered_ +=
+          "[rondo] " + std::to_string(dropped_) + " lines of the log were dropped: stderr was not read\n";
     dropped_ = 0;
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     const std::string_view text(line.data(), line.size());
     if (colored && message.color_range_end > message.color_range_start) {
-      waiting_.append(text.substr(0, message.color_range_start)).append(color_of(message.level));
-      waiting_ += text.substr(message.color_range_start, message.color_range_end - message.color_range_start);
-      waiting_.append("\033[m").append(text.substr(message.color_range_end));
+      buffered_.append(text.substr(0, message.color_range_start)).append(color_of(message.level));
+      buffered_ +=
+          text.substr(message.color_range_start, message.color_range_end - message.color_range_start);
+      buffered_.append("\033[m").append(text.substr(message.color_range_end));
     } else {
-      waiting_ += text;
+      buffered_ += text;
     }
-    write_ready(message.level >= spdlog::level::err ? kPatience_ms : 0);
+    write_ready(message.level >= spdlog::level::err ? kMaxWait_ms : 0);
   }
   void flush_() override {}
 
  private:
-  static constexpr std::size_t kMostKept = 64 << 10;
-  static constexpr int kPatience_ms = 2000;
+  static constexpr std::size_t kMaxBuffered = 64 << 10;
+  static constexpr int kMaxWait_ms = 2000;
 
   void write_ready(int patience_ms) {
     pollfd ready{STDERR_FILENO, POLLOUT, 0};
-    while (!waiting_.empty() && poll(&ready, 1, patience_ms) > 0) {
+    while (!buffered_.empty() && poll(&ready, 1, patience_ms) > 0) {
       const ssize_t written =
-          ::write(STDERR_FILENO, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
+          ::write(STDERR_FILENO, buffered_.data(), std::min<std::size_t>(buffered_.size(), PIPE_BUF));
       if (written >= 0)
-        waiting_.erase(0, static_cast<std::size_t>(written));
+        buffered_.erase(0, static_cast<std::size_t>(written));
       else if (errno != EINTR && errno != EAGAIN)
-        waiting_.clear();  // nobody reads any more
+        buffered_.clear();  // the reader is gone
     }
   }
 
-  std::string waiting_;
+  std::string buffered_;
   std::int64_t dropped_ = 0;
 };
 

@@ -1,11 +1,11 @@
-// Log lines to stderr. spdlog lives behind this wall: its fmt and LibTorch's do not compile together.
+// Log lines on stderr. spdlog is hidden here: its fmt and LibTorch's do not compile together.
 //
-// Logging never holds a run up: what the reader of stderr does not take waits in memory, 64 KiB of it; lines
-// behind that are dropped, counted, and told of once there is room. Only an error, and the end of the
-// process, wait up to two seconds for the reader.
+// Logging never delays a run. Up to 64 KiB that stderr does not accept are buffered. Further lines
+// are dropped, counted, and reported once there is room. Only an error, and the end of the process,
+// wait up to two seconds for the reader.
 //
-// Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; the rank is left out until
-// `set_log_rank`.
+// Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; there is no rank
+// before `set_log_rank`.
 #pragma once
 
 #include <string_view>
@@ -21,10 +21,10 @@ inline void log_error(std::string_view text) { log(LogLevel::error, text); }
 
 void set_log_level(LogLevel lowest);
 void set_log_rank(int rank);
-// Colour when stderr is a terminal and NO_COLOR is unset, or CLICOLOR_FORCE is set; `false` turns it off for
-// good.
+// Lines are coloured if stderr is a terminal and NO_COLOR is unset, or if CLICOLOR_FORCE is set.
+// `false` turns colour off permanently.
 void set_log_color(bool allowed);
-// Whether lines are coloured now, for callers that colour parts of their text.
+// Whether lines are coloured, for callers that colour parts of their text.
 bool log_has_color();
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The middle of numbers.
+// The median of numbers.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace rondo {
 
-// The mean of both middle ones where their number is even. REQUIRES: there is one.
+// Returns the median: the mean of the two middle values if their number is even. REQUIRES: values
+// is not empty.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

@@ -16,7 +16,8 @@ void raise_descriptor_limit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
   files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);  // refused: the soft limit stays, and is told where it is too low
+  // on failure the soft limit stays; require_descriptors reports it if it is too low
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 void open_standard_streams() {

@@ -9,7 +9,7 @@ thread_local std::string path;
 thread_local Phase phase_now = Phase::forward;
 thread_local ScopeObserver* observer = nullptr;
 
-void tell() {
+void notify() {
   if (observer != nullptr) observer->module_changed(path);
 }
 
@@ -33,22 +33,22 @@ Phase current_phase() { return phase_now; }
 ModuleScope::ModuleScope(std::string_view name) : outer_length_(path.size()) {
   if (!path.empty()) path += '.';
   path += name;
-  tell();
+  notify();
 }
 
 ModuleScope::~ModuleScope() {
   path.resize(outer_length_);
-  tell();
+  notify();
 }
 
-PathScope::PathScope(const std::string& whole) : outer_(std::move(path)) {
-  path = whole;
-  tell();
+PathScope::PathScope(const std::string& new_path) : outer_(std::move(path)) {
+  path = new_path;
+  notify();
 }
 
 PathScope::~PathScope() {
   path = std::move(outer_);
-  tell();
+  notify();
 }
 
 BlockScope::BlockScope(std::string_view name) : module_(name) {
@@ -57,7 +57,7 @@ BlockScope::BlockScope(std::string_view name) : module_(name) {
 
 PhaseScope::PhaseScope(Phase phase) : outer_(phase_now) {
   phase_now = phase;
-  tell();
+  notify();
 }
 PhaseScope::~PhaseScope() { phase_now = outer_; }
 

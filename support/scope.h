@@ -1,8 +1,8 @@
-// Where in the model and in the step the current thread is: module path, block and phase. Plain C++, no
-// LibTorch.
+// The position of the current thread in the model and in the step: module path, block and phase.
+// Plain C++, no LibTorch.
 //
-// Models and the step open scopes; the tracer reads them to label graph nodes. Outside a trace a scope costs
-// a string append. Everything here is per thread.
+// Models and the step open scopes; the tracer reads them to label graph nodes. Outside a trace a
+// scope costs a string append. All state is per thread.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace rondo {
 
-// Phases of a step, in the order in which they may appear in a graph.
+// Phases of a step, in their order in a graph.
 enum class Phase : std::uint8_t { forward, backward, update };
 const char* phase_name(Phase phase);
 
-// Dotted path of the open module scopes, e.g. "layers.3.attention"; empty outside.
+// Returns the dotted path of the open module scopes, e.g. "layers.3.attention"; empty outside.
 const std::string& module_path();
 Phase current_phase();
 
@@ -30,7 +30,7 @@ class ModuleScope {
   std::size_t outer_length_;
 };
 
-// Sets the whole path, whatever is open: where a backward works for the module of its forward.
+// Replaces the whole path: for a backward that works for the module of its forward.
 class PathScope {
  public:
   explicit PathScope(const std::string& path);
@@ -42,8 +42,7 @@ class PathScope {
   std::string outer_;
 };
 
-// A module whose forward the backward may compute again as a whole, apart from its neighbours: a transformer
-// block.
+// A module whose forward the backward may recompute as a unit: a transformer block.
 class BlockScope {
  public:
   explicit BlockScope(std::string_view name);
@@ -63,9 +62,10 @@ class PhaseScope {
   Phase outer_;
 };
 
-// Told the module path after each change of it on this thread and at the begin of a phase, and of each block
-// that opens. The tracer installs one while it traces, to map autograd sequence numbers to modules; a profile
-// one while eager steps run. REQUIRES: at most one observer a thread; it outlives its installation.
+// Notified of the module path after each change on this thread, at the beginning of a phase, and
+// for each block that opens. The tracer installs one to map autograd sequence numbers to modules. A
+// profile installs one during eager steps. REQUIRES: at most one observer per thread, which
+// outlives its installation.
 class ScopeObserver {
  public:
   virtual void module_changed(const std::string& path) = 0;

@@ -22,7 +22,7 @@ void install_stop_signals() {
   static_assert(std::atomic<int>::is_always_lock_free, "the handler must be async-signal-safe");
   struct sigaction action {};
   action.sa_handler = on_stop;
-  action.sa_flags = SA_RESTART;  // a collective in flight goes on; the loop looks between steps
+  action.sa_flags = SA_RESTART;  // a collective in flight continues; the loop checks between steps
   for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) sigaction(signal, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }

@@ -1,5 +1,5 @@
-// SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP ask the run to end after the current step; a second SIGINT
-// ends it now.
+// SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP request the run to end after the current step. A
+// second SIGINT ends it at once.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 namespace rondo {
 
 void install_stop_signals();
-// The signal that asked first, if one did.
+// Returns the first signal that was received, if any.
 std::optional<int> stop_requested();
 
 }  // namespace rondo

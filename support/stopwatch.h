@@ -1,4 +1,4 @@
-// How long something has taken, on the steady clock.
+// Measures elapsed time on the steady clock.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,7 @@
-// A record is one write(2) to a descriptor with O_APPEND, behind what waits from before. If the disk cuts it
-// short, ftruncate takes the torn part back, and all of it waits. So a disk that is full for a moment costs
-// nothing; its owner asks `trouble` when it should no longer be waited for.
+// A record is appended to the pending bytes, and all are one write(2) to a descriptor with
+// O_APPEND. If the disk cuts the write short, ftruncate removes the torn part and all bytes stay
+// pending. So a disk that is full for a moment loses nothing. The owner checks `trouble` to decide
+// when to give up.
 #include "support/files/append_file.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 namespace rondo {
 namespace {
 
-// Writes everything or returns the errno; `*written` says how far it came.
+// Writes everything or returns the errno. `*written` is the number of bytes written.
 int write_all(int fd, std::string_view text, std::size_t* written) {
   *written = 0;
   while (*written < text.size()) {
@@ -47,13 +48,13 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
 AppendFile::AppendFile(AppendFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      kept_(std::exchange(other.kept_, {})),
-      kept_records_(std::exchange(other.kept_records_, 0)),
+      pending_(std::exchange(other.pending_, {})),
+      pending_records_(std::exchange(other.pending_records_, 0)),
       error_number_(other.error_number_) {}
 
 AppendFile::~AppendFile() {
-  if (!kept_.empty() && !write_kept())
-    log_warning(fmt::format("{} lacks its last {} bytes: {}", path_.string(), kept_.size(),
+  if (!pending_.empty() && !write_pending())
+    log_warning(fmt::format("{} lost its last {} bytes: {}", path_.string(), pending_.size(),
                             std::strerror(error_number_)));
   if (fd_ >= 0) ::close(fd_);
 }
@@ -63,35 +64,35 @@ void AppendFile::cut(std::int64_t bytes) {
 }
 
 void AppendFile::append(std::string_view record) {
-  const bool waited = !kept_.empty();
-  kept_ += record;
-  ++kept_records_;
-  if (write_kept()) {
-    if (waited) log_info(path_.string() + " can be written again; nothing of it is lost");
-  } else if (!waited) {
+  const bool had_pending = !pending_.empty();
+  pending_ += record;
+  ++pending_records_;
+  if (write_pending()) {
+    if (had_pending) log_info(path_.string() + " can be written again; nothing was lost");
+  } else if (!had_pending) {
     log_warning(fmt::format(
-        "cannot write {}: {}; the run goes on and tries again, up to {} KiB or {} records wait in memory",
+        "cannot write {}: {}; the run continues and retries; up to {} KiB or {} records are kept in memory",
         path_.string(), std::strerror(error_number_), kMostKept >> 10, kRecordsKept));
   }
 }
 
 std::string AppendFile::trouble() const {
-  if (std::ssize(kept_) <= kMostKept || kept_records_ <= kRecordsKept) return "";
+  if (std::ssize(pending_) <= kMostKept || pending_records_ <= kRecordsKept) return "";
   return FileError("write", path_, error_number_, FileUse::run).what();
 }
 
-bool AppendFile::write_kept() {
+bool AppendFile::write_pending() {
   std::size_t written = 0;
-  error_number_ = write_all(fd_, kept_, &written);
+  error_number_ = write_all(fd_, pending_, &written);
   if (error_number_ == 0) {
-    kept_.clear();
-    kept_records_ = 0;
+    pending_.clear();
+    pending_records_ = 0;
     return true;
   }
-  struct stat now {};
-  // Where the torn record cannot be taken back, the reader's check of the last line is what remains.
-  if (written > 0 && ::fstat(fd_, &now) == 0) {
-    [[maybe_unused]] const int ignored = ::ftruncate(fd_, now.st_size - static_cast<off_t>(written));
+  struct stat status {};
+  // If the torn record cannot be removed, the reader's check of the last line detects it.
+  if (written > 0 && ::fstat(fd_, &status) == 0) {
+    [[maybe_unused]] const int ignored = ::ftruncate(fd_, status.st_size - static_cast<off_t>(written));
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// A file of lines or records of a run that only grows, on a disk that may fail for a while. A kill at any
-// moment cuts short at most the last record.
+// An append-only file of lines or records, on a disk that may fail for a while. A kill at any time
+// tears at most the last record.
 //
 // Errors: FileError of FileUse::run, naming the path. Not thread-safe.
 #pragma once
@@ -11,38 +11,39 @@
 
 namespace rondo {
 
-// Owns one file descriptor. Each append is one write(2). A kill can cut that short where it crosses a page of
-// the file, so the last record may be torn; a write that the disk cuts short is taken back.
+// Owns one file descriptor. Each append is one write(2). A kill can cut the write short at a page
+// boundary, so the last record may be torn. A write that the disk cuts short is undone.
 class AppendFile {
  public:
-  static constexpr std::int64_t kMostKept = 64 << 10;  // bytes: some 200 steps of metrics
-  static constexpr std::int64_t kRecordsKept = 16;     // whatever their size
+  static constexpr std::int64_t kMostKept = 64 << 10;  // bytes: about 200 steps of metrics
+  static constexpr std::int64_t kRecordsKept = 16;     // of any size
 
-  // Created where missing; a link in its place is an error.
+  // Creates the file if it is missing. Throws if the path is a symbolic link.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
 
-  // Lets go of what is behind the first `bytes`.
+  // Truncates the file to its first `bytes` bytes.
   void cut(std::int64_t bytes);
 
-  // Where the disk fails, the record waits in memory for the next call, and the log says so once.
+  // Appends a record. If the disk fails, the record is kept in memory for the next call, and the
+  // log reports it once.
   void append(std::string_view record);
-  // Why nothing can be written, once more than kMostKept bytes and kRecordsKept records wait; "": all is
-  // well, or may yet be.
+  // Returns why nothing can be written, once more than kMostKept bytes and kRecordsKept records are
+  // pending. Otherwise returns "".
   std::string trouble() const;
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  bool write_kept();
+  bool write_pending();
 
   std::filesystem::path path_;
   int fd_;
-  std::string kept_;  // what waits for the disk
-  std::int64_t kept_records_ = 0;
-  int error_number_ = 0;  // why it waits
+  std::string pending_;  // not written yet
+  std::int64_t pending_records_ = 0;
+  int error_number_ = 0;  // of the failed write
 };
 
 }  // namespace rondo

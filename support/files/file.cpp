@@ -1,4 +1,4 @@
-// Every loop here goes on after an interrupted or short call. A write that takes no byte is a full disk.
+// All loops retry after an interrupted or short call. A write of no byte is a full disk.
 #include "support/files/file.h"
 
 #include <fcntl.h>
@@ -25,9 +25,10 @@ File File::open(const fs::path& path, FileUse use) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | no_links);
   if (fd < 0) throw FileError("open", path, errno, use);
   File file(fd, path, use);
-  struct stat facts {};
-  if (::fstat(fd, &facts) != 0) throw FileError("open", path, errno, use);
-  if (!S_ISREG(facts.st_mode)) throw Error(exit_code_of(use), fmt::format("{}: not a file", path.string()));
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw FileError("open", path, errno, use);
+  if (!S_ISREG(status.st_mode))
+    throw Error(exit_code_of(use), fmt::format("{}: not a regular file", path.string()));
   return file;
 }
 
@@ -53,9 +54,9 @@ File& File::operator=(File&& other) noexcept {
 }
 
 std::int64_t File::bytes() const {
-  struct stat facts {};
-  if (::fstat(fd_, &facts) != 0) throw FileError("read", path_, errno, use_);
-  return facts.st_size;
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) throw FileError("read", path_, errno, use_);
+  return status.st_size;
 }
 
 std::size_t File::read_some_at(std::int64_t offset, std::span<std::byte> out) const {
@@ -76,7 +77,7 @@ void File::read_at(std::int64_t offset, std::span<std::byte> out) const {
   const std::size_t count = read_some_at(offset, out);
   if (count < out.size())
     throw Error(exit_code_of(use_),
-                fmt::format("cannot read {}: it ends at byte {}, though more is expected; it was cut short",
+                fmt::format("cannot read {}: it ends at byte {}, but more is expected; it was truncated",
                             path_.string(), offset + static_cast<std::int64_t>(count)));
 }
 
@@ -103,7 +104,7 @@ void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
 }
 
 void File::start_writeback(std::int64_t offset, std::int64_t bytes) {
-  // Only a hint: where it fails, `sync` does all the work.
+  // Only a hint: if it fails, `sync` does all the work.
   [[maybe_unused]] const int ignored = ::sync_file_range(fd_, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -116,16 +117,16 @@ void File::sync() {
 }
 
 void File::close() {
-  // The descriptor is gone, whatever the call says.
+  // The descriptor is closed even if the call fails.
   if (::close(std::exchange(fd_, -1)) != 0) throw FileError("write", path_, errno, use_);
 }
 
-std::string read_file(const fs::path& path, std::int64_t most, FileUse use) {
+std::string read_file(const fs::path& path, std::int64_t max_bytes, FileUse use) {
   const File file = File::open(path, use);
   const std::int64_t bytes = file.bytes();
-  if (bytes > most)
-    throw Error(exit_code_of(use), fmt::format("{} has {} bytes, more than the {} that such a file may have",
-                                               path.string(), bytes, most));
+  if (bytes > max_bytes)
+    throw Error(exit_code_of(use), fmt::format("{} has {} bytes, but files of this kind may have at most {}",
+                                               path.string(), bytes, max_bytes));
   std::string text(static_cast<std::size_t>(bytes), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text)));
   return text;

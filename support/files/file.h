@@ -1,7 +1,8 @@
-// A file's descriptor and the system calls on files and folders: whole, and with the errors of file_error.h.
+// A file descriptor, and system calls on files and folders. Calls retry until they are complete and
+// report the errors of file_error.h.
 //
-// Offsets and sizes are bytes. Everything throws FileError unless it says otherwise. Reads and writes at
-// offsets may come from any thread.
+// Offsets and sizes are in bytes. Everything throws FileError unless stated otherwise. Reads and
+// writes at offsets are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,15 @@
 
 namespace rondo {
 
-inline constexpr int kFileMode = 0666;  // of new files; the umask decides
+inline constexpr int kFileMode = 0666;  // of new files, before the umask
 
 class File {
  public:
-  // To read. Anything but a regular file is an error, and so is a link in the place of a file of a
+  // Opens for reading. Throws for anything but a regular file, and for a symbolic link in a
   // checkpoint.
   static File open(const std::filesystem::path& path, FileUse use);
-  // A new, empty file in place of whatever file or link has the name; nothing is written through a link.
-  // Errors name `shown`, or else `path`.
+  // Creates an empty file and replaces any file or link of that name. Never writes through a link.
+  // Errors name `shown` if it is set, else `path`.
   static File create(const std::filesystem::path& path, FileUse use, const std::filesystem::path& shown = {});
   ~File();
   File(File&& other) noexcept;
@@ -32,21 +33,23 @@ class File {
   int descriptor() const { return fd_; }
   std::int64_t bytes() const;
 
-  // The bytes at `offset`, as many as the file has; fewer than asked for are the end of it.
+  // Reads up to out.size() bytes at `offset`. Fewer bytes mean the end of the file.
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out) const;
-  // Fills `out`; a file that ends before that is an Error too.
+  // Fills `out`. Throws Error if the file ends before.
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
-  // Asks the kernel to forget its copy of the file, so that the next read is one of the disk.
+  // Drops the kernel's cached pages of the file, so that the next read is from disk.
   void drop_cache() const;
 
-  // Takes the disk space now, where the file system can: a full disk says so before the first byte.
+  // Allocates the disk space, if the file system can. A full disk is then detected before the first
+  // byte is written.
   void reserve(std::int64_t bytes);
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-  // Lets the disk begin with these bytes, so that `sync` has less to wait for.
+  // Starts writing these bytes to disk, so that `sync` waits less.
   void start_writeback(std::int64_t offset, std::int64_t bytes);
   void resize(std::int64_t bytes);
   void sync();
-  // The destructor closes too, but cannot say what a network file system says only then.
+  // Closes the descriptor and reports errors that network file systems report only on close. The
+  // destructor ignores them.
   void close();
 
  private:
@@ -56,15 +59,15 @@ class File {
   FileUse use_;
 };
 
-// The whole of a file of at most `most` bytes; a larger one is an Error.
-std::string read_file(const std::filesystem::path& path, std::int64_t most, FileUse use);
+// Reads a whole file of at most `max_bytes` bytes. A larger file is an Error.
+std::string read_file(const std::filesystem::path& path, std::int64_t max_bytes, FileUse use);
 
-// The folder that a file lies in: "." for a bare name.
+// Returns the folder of a path: "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
-// Makes durable which names a folder holds. Fine on file systems whose folders need none.
+// Makes the names in a folder durable. Succeeds on file systems that cannot sync folders.
 void sync_folder(const std::filesystem::path& folder, FileUse use);
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to, FileUse use);
-void remove_file(const std::filesystem::path& path, FileUse use);  // fine if it is not there
+void remove_file(const std::filesystem::path& path, FileUse use);  // succeeds if there is none
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// The one mapping of errno to an exit code. What the machine lacks (space, quota, descriptors, memory) and
-// what a disk or a file server fails at (EIO, ESTALE, ...) is a lack of resources wherever it happens;
-// anything else is the caller's kind of error, since only the caller knows whether a missing path is a
-// mistake in the configuration, in data or in a checkpoint.
+// The only mapping of errno to exit codes. What the machine lacks (space, quota, descriptors,
+// memory) and what a disk or a file server fails at (EIO, ESTALE, ...) is always
+// ExitCode::resources. Anything else gets the exit code of the file's use: only the caller knows
+// whether a missing path is an error of the configuration, of data or of a checkpoint.
 #include "support/files/file_error.h"
 
 #include <fmt/format.h>
@@ -13,13 +13,13 @@
 namespace rondo {
 namespace {
 
-struct UseFacts {
-  ExitCode code;          // where nothing fell short
-  const char* when_full;  // what to do about a full disk
-  const char* otherwise;  // and about what is not the machine's fault
+struct UsePolicy {
+  ExitCode code;               // if no resource is lacking
+  const char* when_full;       // advice for a full disk
+  const char* default_advice;  // advice for all other errors
 };
 
-constexpr std::array<UseFacts, 5> kUses = {{
+constexpr std::array<UsePolicy, 5> kUses = {{
     {ExitCode::environment, "free space or raise the limit, then start again",
      "check its permissions, or choose another job.dump_folder"},
     {ExitCode::data, "free space, then start again", "check that the path exists and its permissions"},
@@ -31,7 +31,7 @@ constexpr std::array<UseFacts, 5> kUses = {{
      "check the permissions of the folder and how it is mounted"},
 }};
 
-const UseFacts& facts_of(FileUse use) { return kUses.at(static_cast<std::size_t>(use)); }
+const UsePolicy& policy_of(FileUse use) { return kUses.at(static_cast<std::size_t>(use)); }
 
 enum class Cause { space, descriptors, memory, device, owner };
 
@@ -64,7 +64,7 @@ Cause cause_of(int error_number) {
 const char* advice(int error_number, FileUse use) {
   switch (cause_of(error_number)) {
     case Cause::space:
-      return facts_of(use).when_full;
+      return policy_of(use).when_full;
     case Cause::descriptors:
       return "raise the limit of open files (ulimit -n)";
     case Cause::memory:
@@ -74,12 +74,12 @@ const char* advice(int error_number, FileUse use) {
     case Cause::owner:
       break;
   }
-  return facts_of(use).otherwise;
+  return policy_of(use).default_advice;
 }
 
 }  // namespace
 
-ExitCode exit_code_of(FileUse use) { return facts_of(use).code; }
+ExitCode exit_code_of(FileUse use) { return policy_of(use).code; }
 
 ExitCode exit_code_of(int error_number, FileUse use) {
   return cause_of(error_number) == Cause::owner ? exit_code_of(use) : ExitCode::resources;

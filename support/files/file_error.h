@@ -1,5 +1,5 @@
-// What a failed system call on a file becomes: one text and one mapping of errno to exit codes for the whole
-// program.
+// Errors of failed system calls on files: one message format and one mapping of errno to exit
+// codes.
 #pragma once
 
 #include <filesystem>
@@ -9,22 +9,22 @@
 
 namespace rondo {
 
-// What a file is for. It decides the exit code of what its owner can mend (a missing file, permissions, a
-// wrong kind of file) and what the message advises.
+// The purpose of a file. It decides the advice and the exit code of errors that the user can fix: a
+// missing file, permissions, a wrong kind of file.
 enum class FileUse {
-  run,         // the folder of a run: ExitCode::environment
-  data,        // what a run trains on, and tokenizers: ExitCode::data
-  output,      // what a command is asked to write: ExitCode::environment
+  run,         // the run folder: ExitCode::environment
+  data,        // training data and tokenizers: ExitCode::data
+  output,      // output of a command: ExitCode::environment
   weights,     // safetensors files and Hugging Face folders: ExitCode::checkpoint
   checkpoint,  // ExitCode::checkpoint
 };
 
-// ExitCode::resources where the machine fell short, whatever the use: space, quota, size of files,
-// descriptors, memory, a disk or a file server that fails (EIO, ESTALE, ETIMEDOUT). Otherwise the code of the
-// use.
+// Returns ExitCode::resources if the machine lacks something or fails, for every use. Those are
+// space, quota, file size, descriptors, memory, and failures of a disk or a file server (EIO,
+// ESTALE, ETIMEDOUT). Otherwise returns the exit code of the use.
 ExitCode exit_code_of(int error_number, FileUse use);
 ExitCode exit_code_of(FileUse use);
-// Whether it is a disk or a file server that fails, and may be well a moment later.
+// Whether a disk or a file server failed, so that a retry may succeed.
 bool may_pass(int error_number);
 
 // "cannot VERB PATH: REASON; ADVICE", with that exit code.

@@ -1,5 +1,5 @@
-// The file says who holds it: "PROCESS HOST". Whoever removes it, on purpose or with the folder, ends the
-// lock for those who come later, so a lock counts only on the file that has the name.
+// The lock file names its holder: "PROCESS HOST". If the file is removed, with or without the
+// folder, later processes are not locked out. So a lock counts only if its file still has the name.
 #include "support/files/folder_lock.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatienceWithOtherNodes_s = 120, kPatienceHere_s = 1;
+constexpr double kRemoteWait_s = 120, kLocalWait_s = 1;
 
 std::string host() {
   std::array<char, 256> name{};
@@ -38,7 +38,8 @@ struct Holder {
   std::int64_t process = 0;
   std::string host;
 };
-// Empty where the file does not say. Who writes there may have put anything into it.
+// Returns an empty holder if the file has none. The file is untrusted: any writer may put anything
+// into it.
 Holder holder_of(const fs::path& folder) {
   Holder holder;
   std::ifstream(folder / FolderLock::kFile) >> holder.process >> std::setw(256) >> holder.host;
@@ -48,11 +49,11 @@ Holder holder_of(const fs::path& folder) {
 }
 bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host(); }
 
-bool has_the_name(int fd, const fs::path& file) {
-  struct stat ours {};
-  struct stat named {};
-  return ::fstat(fd, &ours) == 0 && ::lstat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
-         ours.st_dev == named.st_dev;
+bool has_name(int fd, const fs::path& file) {
+  struct stat open_file {};
+  struct stat named_file {};
+  return ::fstat(fd, &open_file) == 0 && ::lstat(file.c_str(), &named_file) == 0 &&
+         open_file.st_ino == named_file.st_ino && open_file.st_dev == named_file.st_dev;
 }
 
 void write_holder(int fd) {
@@ -61,12 +62,12 @@ void write_holder(int fd) {
       ::ftruncate(fd, 0) == 0 && ::write(fd, text.data(), text.size()) == std::ssize(text);
 }
 
-// The descriptor; -1: somebody else holds it.
+// Returns the descriptor, or -1 if another process holds the lock.
 int try_to_take(const fs::path& folder, FileUse use) {
   const fs::path file = folder / FolderLock::kFile;
   while (true) {
     int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    // Another user's, in a folder that both may write.
+    // A lock file of another user, in a folder that both may write.
     if (fd < 0 && errno == EACCES) fd = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) throw FileError("open", folder, errno, use);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -74,12 +75,12 @@ int try_to_take(const fs::path& folder, FileUse use) {
         ::close(fd);
         return -1;
       }
-      static std::atomic<bool> told = false;
-      if (!told.exchange(true))
+      static std::atomic<bool> warned = false;
+      if (!warned.exchange(true))
         log_warning(
-            fmt::format("the file system of {} has no locks: two runs in one folder are not kept apart",
+            fmt::format("the file system of {} has no locks: two runs could use one folder at the same time",
                         folder.string()));
-    } else if (!has_the_name(fd, file)) {
+    } else if (!has_name(fd, file)) {
       ::close(fd);
       continue;
     }
@@ -98,16 +99,16 @@ std::optional<FolderLock> FolderLock::take(const fs::path& folder, FileUse use) 
 
 std::optional<FolderLock> FolderLock::take_patiently(const fs::path& folder, FileUse use) {
   const Stopwatch waiting;
-  for (bool told = false;; told = true) {
+  for (bool logged = false;; logged = true) {
     if (auto lock = take(folder, use)) return lock;
     const Holder holder = holder_of(folder);
-    const bool elsewhere = is_elsewhere(holder);
-    if (waiting.seconds() > (elsewhere ? kPatienceWithOtherNodes_s : kPatienceHere_s) || stop_requested())
+    const bool is_remote = is_elsewhere(holder);
+    if (waiting.seconds() > (is_remote ? kRemoteWait_s : kLocalWait_s) || stop_requested())
       return std::nullopt;
-    if (!told && elsewhere)
-      log_info(fmt::format("waiting up to {:.0f} s for process {} on {}, which holds {}",
-                           kPatienceWithOtherNodes_s, holder.process, holder.host, folder.string()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(elsewhere ? 500 : 50));
+    if (!logged && is_remote)
+      log_info(fmt::format("waiting up to {:.0f} s for process {} on {}, which holds {}", kRemoteWait_s,
+                           holder.process, holder.host, folder.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_remote ? 500 : 50));
   }
 }
 

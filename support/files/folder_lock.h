@@ -1,8 +1,8 @@
-// One writer of a folder at a time, whatever path or link leads there: an exclusive flock(2) on a file of it,
-// ".lock", which stays. A regular file that is open for writing, since NFS and Lustre keep locks on folders
-// to the node that takes them. The kernel drops it with the process; the server of a node that is gone does
-// so after a minute or two. File systems without locks (Lustre without `-o flock`, some NFS) go unprotected,
-// and a warning says so.
+// Lets one process at a time write to a folder, by any path or link: an exclusive flock(2) on its
+// file ".lock", which is never removed. It is a regular file open for writing, because NFS and
+// Lustre keep locks on folders local to a node. The kernel releases the lock with the process; the
+// server of a dead node releases it after a minute or two. On file systems without locks (Lustre
+// without `-o flock`, some NFS) nothing is protected, and a warning reports it.
 #pragma once
 
 #include <filesystem>
@@ -17,17 +17,17 @@ class FolderLock {
  public:
   static constexpr const char* kFile = ".lock";
 
-  // nullopt: somebody else holds it, in this process or another. Throws FileError where the folder cannot be
-  // written.
+  // Takes the lock. Returns nullopt if this or another process holds it. Throws FileError if the
+  // folder cannot be written.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, FileUse use);
-  // The same, but waits two minutes for a holder on another node, and a second for one on this node, which
-  // may be ending.
+  // Like take(), but waits two minutes for a holder on another node. Waits one second for a holder
+  // on this node, which may be about to end.
   static std::optional<FolderLock> take_patiently(const std::filesystem::path& folder, FileUse use);
-  // Who holds it, where that is no process of this node, and what to do if it is gone: ": process 12 on n3
-  // ...".
+  // Returns the holder if it is on another node, and the remedy if it is dead: ": process 12 on n3;
+  // ...". Otherwise returns "".
   static std::string holder_elsewhere(const std::filesystem::path& folder);
 
-  // Removes a folder that holds nothing else than the lock, which its caller has.
+  // Removes a folder that contains nothing but the lock file. The caller holds the lock.
   static void remove_folder(const std::filesystem::path& folder);
 
   ~FolderLock();

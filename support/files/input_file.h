@@ -1,12 +1,12 @@
-// A file that is read for as long as a run takes: what a disk or a file server fails at for a while is tried
-// again, with growing pauses and on a file opened anew, and each failure is told.
+// A file that is read during a whole run. Transient failures of a disk or a file server are
+// retried, with growing pauses and on a reopened file. Each failure is logged.
 //
-// Nothing is mapped: where another process cuts a file short, mapped bytes end the program with SIGBUS, and
-// reads are an error that names the file. Offsets and sizes are bytes; integers are little-endian, at any
-// alignment. Reading is const, and of one thread at a time.
+// Nothing is mapped: if another process truncates a mapped file, SIGBUS ends the program, but a
+// read returns an error that names the file. Offsets and sizes are in bytes. Integers are
+// little-endian, at any alignment. Reads are const but not thread-safe.
 //
-// Errors: FileError once patience is out or the program is asked to stop (stop_signal.h); what no waiting
-// mends (file_error.h) at once. Error of the file's use where its size is no longer what it was.
+// Throws FileError when the time limit is over or a stop is requested (stop_signal.h). Permanent
+// errors (file_error.h) throw at once. Throws Error of the file's use if its size has changed.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ static_assert(std::endian::native == std::endian::little, "the formats of token 
 
 class InputFile {
  public:
-  // As File::open. Some hundred files keep their descriptors; more of them are opened for each read.
+  // As File::open. The first few hundred files keep their descriptors; further files are opened for
+  // each read.
   InputFile(std::filesystem::path path, FileUse use);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -35,13 +36,14 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   std::int64_t size() const { return size_; }  // when it was opened
 
-  // The bytes at `offset`, as many as the file has; fewer than asked for are the end of it.
+  // Reads up to out.size() bytes at `offset`. Fewer bytes mean the end of the file.
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out) const;
-  // Fills `out`. Throws where the size of the file has changed.
+  // Fills `out`. Throws if the size of the file has changed.
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
 
-  // The integer at byte `offset`, which lies in the file. Blocks of the file are kept: fast for up to four
-  // places that move on through it, and for one that goes on to the end, which is read in larger blocks.
+  // Returns the integer at byte `offset`, which must be within the file. Blocks of the file are
+  // cached. Fast for up to four cursors that advance through the file. A cursor that reads
+  // sequentially gets larger blocks.
   template <class T>
   T load(std::int64_t offset) const {
     T value;
@@ -64,7 +66,7 @@ class InputFile {
   template <class Read>
   auto patiently(std::int64_t offset, Read read) const;
   const File& opened(std::int64_t offset) const;
-  void let_go() const;
+  void close_unless_cached() const;
   [[noreturn]] void fail_changed(std::int64_t offset, std::int64_t size_now) const;
   void load_bytes(std::int64_t offset, std::span<std::byte> out) const;
   Block& block_with(std::int64_t offset) const;
@@ -75,12 +77,12 @@ class InputFile {
   std::int64_t size_ = -1;
   mutable std::optional<File> file_;
   mutable std::array<Block, 4> blocks_;
-  mutable std::size_t oldest_ = 0;  // of blocks_
-  mutable std::int64_t next_ = 0;   // where a read that goes on would begin
-  mutable int went_on_ = 0;         // so often in a row
+  mutable std::size_t oldest_ = 0;       // index into blocks_
+  mutable std::int64_t next_begin_ = 0;  // where the next sequential read begins
+  mutable int sequential_reads_ = 0;     // consecutive sequential reads
 };
 
-// How long reads of this process are tried again; 60 s unless it is set.
+// Sets how long this process retries reads; 60 s by default.
 void set_read_patience(std::chrono::milliseconds patience);
 
 }  // namespace rondo

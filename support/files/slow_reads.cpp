@@ -12,39 +12,40 @@
 namespace rondo {
 namespace {
 
-constexpr double kToldEvery_s = 60;
+constexpr double kWarningInterval_s = 60;
 
-std::mutex mutex;  // guards what follows, and what each read has told
+std::mutex mutex;  // guards the variables below, and SlowRead::reported_
 double slow_s = 3;
-std::vector<SlowRead*> under_way;
-std::optional<Stopwatch> last_told;
-std::int64_t untold = 0;
+std::vector<SlowRead*> active;
+std::optional<Stopwatch> last_warning;
+std::int64_t unreported = 0;
 
 }  // namespace
 
 SlowRead::SlowRead(const std::filesystem::path& path, std::int64_t offset) : path_(path), offset_(offset) {
   const std::lock_guard lock(mutex);
-  under_way.push_back(this);
+  active.push_back(this);
 }
 
 SlowRead::~SlowRead() {
   const std::lock_guard lock(mutex);
-  under_way.erase(std::find(under_way.begin(), under_way.end(), this));
-  tell("took");
+  active.erase(std::find(active.begin(), active.end(), this));
+  warn("took");
 }
 
-void SlowRead::tell(const char* verb) {
-  if (told_ || time_.seconds() <= slow_s) return;
-  told_ = true;
-  if (last_told && last_told->seconds() < kToldEvery_s) {
-    ++untold;
+void SlowRead::warn(const char* verb) {
+  if (reported_ || time_.seconds() <= slow_s) return;
+  reported_ = true;
+  if (last_warning && last_warning->seconds() < kWarningInterval_s) {
+    ++unreported;
     return;
   }
-  const std::string others = untold == 0 ? "" : fmt::format(", and {} others before were slow", untold);
-  log_warning(fmt::format("{}: a read at byte {} {} {:.1f} s{}; look at the disk or the file server",
+  const std::string others =
+      unreported == 0 ? "" : fmt::format(", and {} earlier reads were slow", unreported);
+  log_warning(fmt::format("{}: a read at byte {} {} {:.1f} s{}; check the disk or the file server",
                           path_.string(), offset_, verb, time_.seconds(), others));
-  last_told.emplace();
-  untold = 0;
+  last_warning.emplace();
+  unreported = 0;
 }
 
 void set_slow_read(std::chrono::milliseconds slow) {
@@ -54,7 +55,7 @@ void set_slow_read(std::chrono::milliseconds slow) {
 
 void tell_slow_reads() {
   const std::lock_guard lock(mutex);
-  for (SlowRead* read : under_way) read->tell("has taken");
+  for (SlowRead* read : active) read->warn("has taken");
 }
 
 }  // namespace rondo

@@ -1,6 +1,5 @@
-// Warns of reads that take more than 3 s, where set_slow_read says nothing else: each once, and at most one a
-// minute, which counts the others.
-// Thread-safe.
+// Warns of reads that take more than 3 s (set_slow_read). Each read is reported once. There is at
+// most one warning a minute; it counts the others. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -11,7 +10,8 @@
 
 namespace rondo {
 
-// One read, from construction to destruction; told then where it was slow. `path` outlives it.
+// One read, from construction to destruction, which reports it if it was slow. `path` must outlive
+// it.
 class SlowRead {
  public:
   SlowRead(const std::filesystem::path& path, std::int64_t offset);
@@ -21,17 +21,18 @@ class SlowRead {
 
  private:
   friend void tell_slow_reads();
-  void tell(const char* verb);
+  void warn(const char* verb);
 
   const std::filesystem::path& path_;
   const std::int64_t offset_;
   const Stopwatch time_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 void set_slow_read(std::chrono::milliseconds slow);
 
-// Tells of those under way: for a thread that waits for another one, which may hang in a read.
+// Reports slow reads that are in progress. For a thread that waits for another one, which may hang
+// in a read.
 void tell_slow_reads();
 
 }  // namespace rondo

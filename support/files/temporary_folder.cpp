@@ -15,7 +15,7 @@ std::string make_temporary_folder(const std::string& name) {
   std::string path = std::string(parent && *parent ? parent : "/tmp") + "/" + name + "-XXXXXX";
   if (mkdtemp(path.data()) == nullptr)
     throw Error(ExitCode::resources,
-                fmt::format("cannot make the folder {}: {}; set TMPDIR to one that is writable", path,
+                fmt::format("cannot create the folder {}: {}; set TMPDIR to a writable folder", path,
                             std::strerror(errno)));
   return path;
 }

@@ -1,11 +1,11 @@
-// Folders for what a program needs while it runs.
+// Temporary folders of a program.
 #pragma once
 
 #include <string>
 
 namespace rondo {
 
-// A new folder "NAME-XXXXXX" below TMPDIR, or below /tmp where that is not set. Throws Error(resources).
+// Creates a folder "NAME-XXXXXX" in TMPDIR, or in /tmp if that is not set. Throws Error(resources).
 std::string make_temporary_folder(const std::string& name);
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// Everything comes from system calls and from text files of the kernel, so that it works without any library
-// and on a broken installation. Keys are matched as whole words up to the colon, since one key can be the
-// beginning of another. x86 calls its list of features "flags" and ARM "Features"; both are tried. Failures
-// leave empty values.
+// All values come from system calls and text files of the kernel. So this works without any library
+// and on a broken installation. Keys are compared whole up to the colon, because one key can be a
+// prefix of another. x86 calls its list of features "flags" and ARM "Features"; both are tried. A
+// failure leaves the value empty.
 #include "support/machine/machine.h"
 
 #include <fmt/format.h>
@@ -16,15 +16,15 @@
 namespace rondo {
 namespace {
 
-constexpr std::array kFeaturesThatMatter = {"sse4_2",   "avx2",     "fma",   "avx512f", "avx512_bf16",
-                                            "amx_bf16", "amx_tile", "asimd", "sve",     "bf16"};
+constexpr std::array kRelevantFeatures = {"sse4_2",   "avx2",     "fma",   "avx512f", "avx512_bf16",
+                                          "amx_bf16", "amx_tile", "asimd", "sve",     "bf16"};
 
 std::vector<std::string> features(const std::string& flags) {
-  std::vector<std::string> found;
+  std::vector<std::string> relevant;
   const std::string padded = fmt::format(" {} ", flags);
-  for (const char* feature : kFeaturesThatMatter)
-    if (padded.find(fmt::format(" {} ", feature)) != std::string::npos) found.emplace_back(feature);
-  return found;
+  for (const char* feature : kRelevantFeatures)
+    if (padded.find(fmt::format(" {} ", feature)) != std::string::npos) relevant.emplace_back(feature);
+  return relevant;
 }
 
 std::vector<int> affinity() {

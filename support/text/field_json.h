@@ -1,4 +1,4 @@
-// A field's value as JSON has it; null where it is not set.
+// Converts a field's value to JSON; null if it is not set.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,11 +11,11 @@ namespace rondo {
 
 inline nlohmann::json json_of(const FieldValue& value) {
   return std::visit(
-      [](const auto& one) -> nlohmann::json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::monostate>)
+      [](const auto& held) -> nlohmann::json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>)
           return nullptr;
         else
-          return one;
+          return held;
       },
       value);
 }

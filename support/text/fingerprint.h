@@ -1,4 +1,5 @@
-// A text in few letters: equal texts have equal ones, and others, but for one in 2^64, have not.
+// A short fingerprint of a text. Equal texts have equal fingerprints; different texts collide with
+// probability 2^-64.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace rondo {
 
-// XXH3, 64 bits, as 16 hexadecimal digits.
+// Returns the 64-bit XXH3 hash as 16 hexadecimal digits.
 std::string fingerprint_of(std::string_view text);
 
 }  // namespace rondo

@@ -29,7 +29,7 @@ std::string json_in_script(std::string_view json) {
   out.reserve(json.size());
   for (const char c : json) {
     if (c == '<')
-      out += "\\u003c";  // it stands in strings alone
+      out += "\\u003c";  // occurs only in strings
     else
       out += c;
   }

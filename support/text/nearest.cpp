@@ -14,15 +14,16 @@ std::string lowered(std::string_view text) {
   return lower;
 }
 
-// Rows i-2, i-1 and i of the distance table; one memory for many words.
+// Rows i-2, i-1 and i of the distance table; reused for many words.
 struct Rows {
   std::vector<std::size_t> before, last, row;
 };
 
-// Of lower-case words. Where it is more than `most` it may be any number above that.
-std::size_t distance_of(std::string_view a, std::string_view b, std::size_t most, Rows& rows) {
+// Returns the distance of two lower-case words. If it exceeds `most`, returns any number above
+// `most`.
+std::size_t bounded_distance(std::string_view a, std::string_view b, std::size_t most, Rows& rows) {
   auto& [before, last, row] = rows;
-  for (auto* each : {&before, &last, &row}) each->resize(b.size() + 1);
+  for (auto* table_row : {&before, &last, &row}) table_row->resize(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
   std::size_t least_of_last = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -33,7 +34,7 @@ std::size_t distance_of(std::string_view a, std::string_view b, std::size_t most
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
       least = std::min(least, row[j]);
     }
-    // What follows comes from this row, or by a swap from the one before.
+    // Later rows derive from this row, or by a swap from the one before.
     if (least > most && least_of_last >= most) return most + 1;
     least_of_last = least;
     std::swap(before, last);
@@ -46,7 +47,7 @@ std::size_t distance_of(std::string_view a, std::string_view b, std::size_t most
 
 int edit_distance(std::string_view a, std::string_view b) {
   Rows rows;
-  return static_cast<int>(distance_of(lowered(a), lowered(b), a.size() + b.size(), rows));
+  return static_cast<int>(bounded_distance(lowered(a), lowered(b), a.size() + b.size(), rows));
 }
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -58,9 +59,9 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
     const std::size_t longer = std::max(word.size(), candidate.size());
     std::size_t most = std::max<std::size_t>(1, longer / 3);
     if (best != nullptr) most = std::min(most, best_distance - 1);
-    // No distance is below the difference of lengths: a word of a megabyte costs nothing.
+    // The distance is at least the difference of the lengths, so a very long word is skipped.
     if (longer - std::min(word.size(), candidate.size()) > most) continue;
-    const std::size_t distance = distance_of(lower, lowered(candidate), most, rows);
+    const std::size_t distance = bounded_distance(lower, lowered(candidate), most, rows);
     if (distance > most) continue;
     best = &candidate;
     best_distance = distance;
@@ -70,8 +71,8 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  const auto found = nearest(word, candidates);
-  return found ? " (did you mean " + *found + "?)" : "";
+  const auto match = nearest(word, candidates);
+  return match ? " (did you mean " + *match + "?)" : "";
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Numbers from text that others wrote: the whole text must be the number, and it must be in range.
+// Parses a number from untrusted text. The whole text must be the number, and within the range.
 #pragma once
 
 #include <charconv>

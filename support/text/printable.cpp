@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// C0 but \n and \t, DEL, and C1, which some terminals obey too.
+// C0 except \n and \t, DEL, and C1, which some terminals obey, too.
 bool is_control(char32_t c) { return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0); }
 
 void append_escaped(std::string_view bytes, std::string& out) {
@@ -37,13 +37,13 @@ std::string printable(std::string_view text, std::size_t most) {
 }
 
 std::string PrintablePieces::add(std::string_view piece) {
-  const std::string text = beginning_ + std::string(piece);
+  const std::string text = pending_ + std::string(piece);
   const std::size_t length = text.size() - unfinished_utf8_suffix(text);
-  beginning_ = text.substr(length);
+  pending_ = text.substr(length);
   return printable(std::string_view(text).substr(0, length));
 }
 
-std::string PrintablePieces::end() { return printable(std::exchange(beginning_, "")); }
+std::string PrintablePieces::end() { return printable(std::exchange(pending_, "")); }
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =

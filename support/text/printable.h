@@ -1,4 +1,5 @@
-// Texts of others (files, peers, keys) before they are shown: a terminal must not take orders from them.
+// Makes untrusted texts (files, peers, keys) safe to print: a terminal must not obey control
+// sequences in them.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +9,23 @@
 
 namespace rondo {
 
-// Control characters but line feed and tab, and bytes that are no UTF-8, as \x1b; what is longer than `most`
-// bytes is cut there and ends with "...".
+// Replaces control characters except line feed and tab, and bytes that are not UTF-8, by escapes
+// such as \x1b. Text beyond `most` bytes is cut and ends with "...".
 std::string printable(std::string_view text, std::size_t most = std::numeric_limits<std::size_t>::max());
 
-// Shows a text that comes in pieces as `printable` shows the whole.
+// Applies `printable` to a text that arrives in pieces.
 class PrintablePieces {
  public:
-  // Shows the text so far, but for the beginning of a character at its end, which waits for the next piece.
+  // Returns the printable text so far. An unfinished character at the end waits for the next piece.
   std::string add(std::string_view piece);
-  // Shows the bytes that wait, which are no UTF-8.
+  // Returns the pending bytes, which are not UTF-8, as escapes.
   std::string end();
 
  private:
-  std::string beginning_;  // of a character: at most three bytes
+  std::string pending_;  // of an unfinished character: at most three bytes
 };
 
-// As a word of a shell's command line: in single quotes where it needs them.
+// Returns the text as one word of a shell command, in single quotes if necessary.
 std::string shell_word(std::string_view text);
 
 }  // namespace rondo

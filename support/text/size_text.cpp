@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// What would round up to a whole next unit is said in that one.
+// A value that rounds up to a whole next unit is given in that unit.
 std::string in_units(double value, double base, std::span<const char* const> units) {
   value /= base;
   std::size_t unit = 0;

@@ -1,6 +1,6 @@
-// toml++, and the only place that includes it. 3.3 and 3.4 take it for impossible that a letter beyond ASCII
-// stands where white space may, as the first of a line that a backslash continues: what they then do is
-// undefined (tomlplusplus, issues 190 and 295). Here such a letter is no white space.
+// Includes toml++, here only. Versions 3.3 and 3.4 assume that no letter beyond ASCII occurs where
+// white space may, at the start of a line continued by a backslash. Their behavior is then
+// undefined (tomlplusplus, issues 190 and 295). Here such a letter is not white space.
 #pragma once
 
 #include <toml++/impl/preprocessor.h>

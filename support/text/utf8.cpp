@@ -1,6 +1,7 @@
-// Table 3-7 of the Unicode standard: the first byte decides the length and the range of the second byte. That
-// one range excludes overlong forms, surrogates and what lies above U+10FFFF, so nothing has to be decoded to
-// be checked. Runs of ASCII are skipped eight bytes at a time, since most text is ASCII.
+// Table 3-7 of the Unicode standard: the first byte decides the length and the range of the second
+// byte. That range excludes overlong forms, surrogates and code points above U+10FFFF, so
+// validation needs no decoding. Runs of ASCII are skipped eight bytes at a time, because most text
+// is ASCII.
 #include "support/text/utf8.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ bool within(std::string_view text, std::size_t i, unsigned char low, unsigned ch
 
 bool continues(std::string_view text, std::size_t i) { return within(text, i, 0x80, 0xBF); }
 
-// Eight bytes of ASCII at once.
+// Whether eight bytes are all ASCII.
 bool all_ascii(const char* eight) {
   std::uint64_t word;
   std::memcpy(&word, eight, sizeof word);
@@ -27,7 +28,7 @@ bool all_ascii(const char* eight) {
 
 }  // namespace
 
-// Table 3-7 of the Unicode standard: the second byte's range depends on the first.
+// Table 3-7 of the Unicode standard: the range of the second byte depends on the first.
 std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
   const unsigned char first = byte_at(text, 0);
@@ -91,9 +92,9 @@ std::size_t invalid_utf8_prefix(std::string_view text) {
 std::size_t unfinished_utf8_suffix(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
     const std::string suffix(text.substr(text.size() - length));
-    // Every range of a second byte holds one of these two.
-    for (const char* more : {"\x80\x80\x80", "\xBF\xBF\xBF"})
-      if (utf8_length(suffix + more) > length) return length;
+    // Every range of a second byte contains one of these two.
+    for (const char* continuation : {"\x80\x80\x80", "\xBF\xBF\xBF"})
+      if (utf8_length(suffix + continuation) > length) return length;
   }
   return 0;
 }

@@ -8,28 +8,29 @@
 
 namespace rondo {
 
-// Bytes of the character at the beginning of `text`; 0 if no valid one stands there.
+// Returns the bytes of the character at the beginning of `text`, or 0 if there is no valid one.
 std::size_t utf8_length(std::string_view text);
 
-// Bytes that `character`, which must be one of Unicode's, takes.
+// Returns the bytes of `character`. REQUIRES: `character` is a Unicode code point.
 constexpr std::size_t utf8_length(char32_t character) {
   return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
 }
 
-// The character at the beginning of `text`, which must be valid there.
+// Returns the character at the beginning of `text`. REQUIRES: it is valid.
 char32_t utf8_character(std::string_view text);
 
 void append_utf8(char32_t character, std::string& out);
 
-// Length of the longest valid beginning of `text`.
+// Returns the length of the longest valid prefix of `text`.
 std::size_t valid_utf8_prefix(std::string_view text);
 
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
-// Length of the beginning of `text` up to its first valid character.
+// Returns the length of the prefix of `text` before its first valid character.
 std::size_t invalid_utf8_prefix(std::string_view text);
 
-// Length of the end of `text` that further bytes may make a character: 0 to 3.
+// Returns the length of the suffix of `text` that further bytes may complete to a character: 0 to
+// 3.
 std::size_t unfinished_utf8_suffix(std::string_view text);
 
 }  // namespace rondo

@@ -1,11 +1,12 @@
-// Names by pattern, as users write them: `*` stands for any text, dots included; everything else for itself.
+// Matches names against patterns: `*` matches any text, dots included; all other characters match
+// themselves.
 #pragma once
 
 #include <string_view>
 
 namespace rondo {
 
-// Whether the whole of `text` fits. Time at most pattern times text.
+// Whether all of `text` matches. Time is at most pattern times text.
 inline bool matches_wildcard(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, after = 0;
   while (t < text.size()) {
@@ -15,7 +16,7 @@ inline bool matches_wildcard(std::string_view pattern, std::string_view text) {
     } else if (p < pattern.size() && pattern[p] == text[t]) {
       ++p;
       ++t;
-    } else if (star != std::string_view::npos) {  // the last star takes one more
+    } else if (star != std::string_view::npos) {  // the last star matches one more character
       p = star + 1;
       t = ++after;
     } else {

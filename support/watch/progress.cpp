@@ -1,7 +1,8 @@
-// The page is a memfd and no file: the kernel writes dirty pages of files to the disk, and a store into such
-// a page waits for that. Its size is sealed, so a rank cannot end the launcher by cutting it. All of it are
-// relaxed atomics: a text is stored by words. Threads that read files have a place each, so that the one that
-// hangs is not hidden by the next; with more threads than places the latest wins.
+// The page is a memfd, not a file: the kernel writes dirty pages of files to disk, and a store to
+// such a page waits for that. Its size is sealed, so that a rank cannot crash the launcher by
+// truncating it. All fields are relaxed atomics; texts are stored word by word. Each thread that
+// reads files has a slot, so that a hanging read is not hidden by the next one. With more threads
+// than slots the latest read wins.
 #include "support/watch/progress.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::size_t kReaders = 8;
-constexpr std::int64_t kLayout = 0x726f6e646f706731;  // "rondopg1": changes with the struct below
+constexpr std::int64_t kLayout = 0x726f6e646f706731;  // "rondopg1": change it with the struct below
 
 template <std::size_t kBytes>
 class Text {
@@ -54,7 +55,7 @@ class Text {
 using Number = std::atomic<std::int64_t>;
 
 struct Reader {
-  Number since{0};  // the number of the note; 0: it reads nothing
+  Number since{0};  // number of the note; 0: not reading
   Text<256> path;
 };
 
@@ -68,8 +69,8 @@ struct Content {
 };
 static_assert(Number::is_always_lock_free);
 
-Content own;
-std::atomic<Content*> content{&own};
+Content local_content;
+std::atomic<Content*> content{&local_content};
 
 Content& page() { return *content.load(kRelaxed); }
 
@@ -77,12 +78,12 @@ std::int64_t note() { return page().notes.fetch_add(1, kRelaxed) + 1; }
 
 Reader& reader_of_thread() {
   static std::atomic<std::size_t> threads{0};
-  thread_local const std::size_t mine = threads++ % kReaders;
-  return page().readers[mine];
+  thread_local const std::size_t slot = threads++ % kReaders;
+  return page().readers[slot];
 }
 
-void name_collective(std::string_view name, std::string_view group, std::int64_t in_group,
-                     std::string_view module) {
+void store_collective(std::string_view name, std::string_view group, std::int64_t in_group,
+                      std::string_view module) {
   Content& at = page();
   at.collective.set(name);
   at.group.set(group);
@@ -95,21 +96,21 @@ Enum as(std::int64_t value, Enum last) {
   return static_cast<Enum>(std::clamp<std::int64_t>(value, 0, static_cast<std::int64_t>(last)));
 }
 
-Seen read(const Content& at) {
+Seen read(const Content& page) {
   Seen seen;
-  seen.doing = as(at.doing.load(kRelaxed), Doing::saving);
-  seen.step = std::max<std::int64_t>(at.step.load(kRelaxed), 0);
-  seen.saved = std::max<std::int64_t>(at.saved.load(kRelaxed), -1);
-  seen.notes = at.notes.load(kRelaxed);
-  seen.calls = std::max<std::int64_t>(at.calls.load(kRelaxed), 0);
-  seen.waits = at.waits.load(kRelaxed) != 0;
-  if (const std::int64_t number = at.in_group.load(kRelaxed); number >= 0)
-    seen.collective = fmt::format("{} {} of group {}", at.collective.get(), number, at.group.get());
-  seen.op = at.op.get();
-  seen.module = seen.waits ? at.collective_for.get() : at.module.get();
-  seen.phase = as(at.phase.load(kRelaxed), Phase::update);
+  seen.doing = as(page.doing.load(kRelaxed), Doing::saving);
+  seen.step = std::max<std::int64_t>(page.step.load(kRelaxed), 0);
+  seen.saved = std::max<std::int64_t>(page.saved.load(kRelaxed), -1);
+  seen.notes = page.notes.load(kRelaxed);
+  seen.calls = std::max<std::int64_t>(page.calls.load(kRelaxed), 0);
+  seen.waits = page.waits.load(kRelaxed) != 0;
+  if (const std::int64_t number = page.in_group.load(kRelaxed); number >= 0)
+    seen.collective = fmt::format("{} {} of group {}", page.collective.get(), number, page.group.get());
+  seen.op = page.op.get();
+  seen.module = seen.waits ? page.collective_for.get() : page.module.get();
+  seen.phase = as(page.phase.load(kRelaxed), Phase::update);
   std::int64_t oldest = 0;
-  for (const Reader& reader : at.readers) {
+  for (const Reader& reader : page.readers) {
     const std::int64_t since = reader.since.load(kRelaxed);
     if (since <= 0 || (oldest > 0 && since > oldest)) continue;
     oldest = since;
@@ -138,7 +139,8 @@ const char* name_of(Doing doing) {
   return "?";
 }
 
-// Hardened kernels make none that may be executed; those before 6.3 do not know the flag.
+// Hardened kernels create only memfds that cannot be executed. Kernels before 6.3 do not know the
+// flag.
 int make_memfd() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING, kNotExecutable = 8;  // MFD_NOEXEC_SEAL
   const int fd = memfd_create("rondo-progress", kFlags | kNotExecutable);
@@ -146,9 +148,9 @@ int make_memfd() {
 }
 
 bool is_page(int fd) {
-  struct stat facts {};
-  return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &facts) == 0 &&
-         facts.st_size == static_cast<off_t>(sizeof(Content));
+  struct stat status {};
+  return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &status) == 0 &&
+         status.st_size == static_cast<off_t>(sizeof(Content));
 }
 
 }  // namespace
@@ -161,7 +163,7 @@ void join_launcher() {
       is_page(fd) ? mmap(nullptr, sizeof(Content), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
   if (memory == MAP_FAILED)
     return log_warning(
-        "the launcher cannot see how far this rank is: RONDO_PROGRESS_FD is not the page that it handed on");
+        "the launcher cannot see this rank's progress: RONDO_PROGRESS_FD is not the page that it created");
   close(fd);
   content.store(new (memory) Content, kRelaxed);
   page().layout.store(kLayout, kRelaxed);
@@ -187,13 +189,13 @@ void called(std::int64_t calls, std::string_view name, std::string_view group, s
             std::string_view module) {
   note();
   page().calls.store(calls + 1, kRelaxed);
-  name_collective(name, group, in_group, module);
+  store_collective(name, group, in_group, module);
 }
 
 void waits_for(std::string_view name, std::string_view group, std::int64_t in_group,
                std::string_view module) {
   note();
-  name_collective(name, group, in_group, module);
+  store_collective(name, group, in_group, module);
   page().waits.store(1, kRelaxed);
 }
 
@@ -228,10 +230,10 @@ Seen seen() { return read(page()); }
 std::int64_t notes() { return page().notes.load(kRelaxed); }
 
 std::string where(const Seen& seen) {
-  const std::string whom = seen.module.empty() ? "" : " for " + seen.module;
+  const std::string for_module = seen.module.empty() ? "" : " for " + seen.module;
   if (seen.doing == Doing::loading && !seen.file.empty()) return "in a read of " + seen.file;
-  if (seen.waits) return "in " + seen.collective + whom;
-  if (!seen.op.empty()) return "at " + seen.op + whom + " (" + phase_name(seen.phase) + ")";
+  if (seen.waits) return "in " + seen.collective + for_module;
+  if (!seen.op.empty()) return "at " + seen.op + for_module + " (" + phase_name(seen.phase) + ")";
   return name_of(seen.doing);
 }
 
@@ -243,7 +245,7 @@ Page::Page() : fd_(make_memfd()), memory_(MAP_FAILED) {
   const int failure = errno;
   if (fd_ >= 0) close(fd_);
   throw Error(ExitCode::resources,
-              fmt::format("cannot make a page of memory for a rank's progress: {}", std::strerror(failure)));
+              fmt::format("cannot create the memory page of a rank's progress: {}", std::strerror(failure)));
 }
 
 Page::~Page() {

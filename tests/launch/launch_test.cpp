@@ -280,7 +280,7 @@ TEST_CASE("the logs of a running launcher are refused to a second launcher") {
 TEST_CASE("a failure to create temporary files is exit code 9") {
   const Finished run = launch(shell({}, ":"), {{"TMPDIR", "/proc"}});
   CHECK(run.code == 9);
-  CHECK_THAT(run.err, ContainsSubstring("cannot make the folder /proc/rondo-launch-") &&
+  CHECK_THAT(run.err, ContainsSubstring("cannot create the folder /proc/rondo-launch-") &&
                           ContainsSubstring("set TMPDIR"));
 }
 

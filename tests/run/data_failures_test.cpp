@@ -33,9 +33,8 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
   const launch::Finished end = failing(place, steps(20), 255, 2).wait();
   INFO(end.out << end.err);
   CHECK(end.code == 0);
-  CHECK_THAT(end.out + end.err,
-             ContainsSubstring(": cannot read byte ") &&
-                 ContainsSubstring("Input/output error; try 2 failed, trying again in 0.2"));
+  CHECK_THAT(end.out + end.err, ContainsSubstring(": cannot read byte ") &&
+                                    ContainsSubstring("Input/output error; try 2 failed, retrying in 0.2"));
   place.play(2, "straight", kSavesAtTheEnd + steps(20));
   const ProgramResult compared = place.compare("run", "straight");
   INFO(compared.output);
@@ -91,8 +90,9 @@ TEST_CASE("a token file that another process cuts short ends the run with 4 and 
   INFO(end.out << end.err);
   CHECK(end.code == 4);
   CHECK_THAT(place.exit_record("run")["reason"],
-             ContainsSubstring(tokens + ": changed while it was in use: it had ") &&
-                 ContainsSubstring("bytes and has 4096 now; byte ") && ContainsSubstring("; it is saved"));
+             ContainsSubstring(tokens + ": changed while in use: it had ") &&
+                 ContainsSubstring("bytes and now has 4096; the read was at byte ") &&
+                 ContainsSubstring("; it is saved"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names
   INFO(record);
   CHECK(record["exit_code"] == 7);
   const std::string reason = record["reason"];
-  CHECK_THAT(reason, ContainsSubstring(" has stood still for ") &&
+  CHECK_THAT(reason, ContainsSubstring(" has made no progress for ") &&
                          ContainsSubstring(" s, in a read of " + (place / "corpus").string() + "/"));
   CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
 }
@@ -62,7 +62,7 @@ TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.js
   INFO(end.out << end.err);
   CHECK(end.code == 7);
   CHECK(run.mark.all_gone());
-  CHECK_THAT(end.err, ContainsSubstring("has stood still for "));
+  CHECK_THAT(end.err, ContainsSubstring("has made no progress for "));
   CHECK_THAT(end.err, ContainsSubstring("rank 1 blocks the others: it has made no progress for "));
   const nlohmann::json record = run.place.exit_record("run");
   INFO(record);

@@ -172,7 +172,7 @@ TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
   CHECK(place.metrics("run").size() == 11);
   CHECK_THAT(end.out + end.err,
              ContainsSubstring("the run goes on and tries again") &&
-                 ContainsSubstring("metrics.jsonl can be written again; nothing of it is lost"));
+                 ContainsSubstring("metrics.jsonl can be written again; nothing was lost"));
 }
 
 TEST_CASE("a page for Prometheus that cannot be written is told once, and the run goes on") {

@@ -153,7 +153,7 @@ TEST_CASE("a recording that never ends ends the run with 7, and is named") {
       run.run(1, kLlama, steps(100) + Words{"--comm.train_timeout_seconds=2"}, {"RONDO_STAND_IN_BUG=hang:5"});
   INFO(ended.output);
   CHECK(ended.exit_code == 7);
-  CHECK_THAT(ended.output, ContainsSubstring("step 6 has stood still for ") &&
+  CHECK_THAT(ended.output, ContainsSubstring("step 6 has made no progress for ") &&
                                ContainsSubstring("segment 1 of 1 of train_step"));
 }
 

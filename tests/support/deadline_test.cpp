@@ -11,7 +11,7 @@
 using namespace rondo;
 using namespace std::chrono_literals;
 
-TEST_CASE("the stages of a deadline begin in their order, and the last may end the process") {
+TEST_CASE("the stages of a deadline start in order, and the last may end the process") {
   const pid_t child = fork();
   if (child == 0) {
     int stage = 0;
@@ -24,7 +24,7 @@ TEST_CASE("the stages of a deadline begin in their order, and the last may end t
   CHECK(WEXITSTATUS(status) == 42);
 }
 
-TEST_CASE("a stage that ends what hangs is enough: no further one begins") {
+TEST_CASE("no further stage starts once a stage has ended the hang") {
   std::promise<void> released;
   bool last = false;
   {
@@ -34,7 +34,7 @@ TEST_CASE("a stage that ends what hangs is enough: no further one begins") {
   CHECK_FALSE(last);
 }
 
-TEST_CASE("nothing happens to what is done in time") {
+TEST_CASE("no stage starts if the work is done in time") {
   std::atomic<int> stages = 0;
   for (int i = 0; i < 100; ++i) const Deadline deadline({{1h, [&] { ++stages; }}});
   CHECK(stages == 0);

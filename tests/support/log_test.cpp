@@ -1,4 +1,4 @@
-// What becomes of log lines while nobody reads them: stderr is a pipe here.
+// Log lines while stderr, a pipe, is not read.
 #include "support/log.h"
 
 #include <fcntl.h>
@@ -13,12 +13,12 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// stderr of this process as a pipe of one page, while it lives.
+// Replaces stderr of this process by a pipe of one page during its lifetime.
 class PipedStderr {
  public:
   PipedStderr() : stderr_(dup(STDERR_FILENO)) {
     REQUIRE(pipe2(ends_, O_NONBLOCK | O_CLOEXEC) == 0);
-    fcntl(ends_[1], F_SETFL, 0);  // writes would block, as a rank's do
+    fcntl(ends_[1], F_SETFL, 0);  // writes would block, as for a rank
     fcntl(ends_[1], F_SETPIPE_SZ, 4096);
     dup2(ends_[1], STDERR_FILENO);
   }
@@ -28,8 +28,8 @@ class PipedStderr {
   }
   std::string read_some() const {
     std::string text(1 << 20, '\0');
-    const ssize_t got = read(ends_[0], text.data(), text.size());
-    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    const ssize_t size = read(ends_[0], text.data(), text.size());
+    text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
     return text;
   }
 
@@ -38,22 +38,22 @@ class PipedStderr {
   int ends_[2];
 };
 
-TEST_CASE("lines that nobody reads block nobody: some wait, the others are dropped, counted and told") {
+TEST_CASE("unread log lines do not block: some are buffered, the others are dropped, counted and reported") {
   const PipedStderr piped;
   constexpr int kLines = 5000, kAfterwards = 100;
   for (int i = 0; i < kLines; ++i) log_info("line " + std::to_string(i) + std::string(60, '.'));
-  std::string all = piped.read_some();
+  std::string output = piped.read_some();
   for (int i = 0; i < kAfterwards; ++i) {
     log_info("line afterwards");
-    all += piped.read_some();
+    output += piped.read_some();
   }
-  CHECK_THAT(all, ContainsSubstring("line 0.") && !ContainsSubstring("line 4999.") &&
-                      ContainsSubstring("line afterwards\n"));
-  const std::size_t note = all.find(" lines of the log were dropped: nobody read them\n");
+  CHECK_THAT(output, ContainsSubstring("line 0.") && !ContainsSubstring("line 4999.") &&
+                         ContainsSubstring("line afterwards\n"));
+  const std::size_t note = output.find(" lines of the log were dropped: stderr was not read\n");
   REQUIRE(note != std::string::npos);
-  const int dropped = std::stoi(all.substr(all.rfind(' ', note - 1)));
+  const int dropped = std::stoi(output.substr(output.rfind(' ', note - 1)));
   int shown = 0;
-  for (std::size_t at = 0; (at = all.find("line ", at)) != std::string::npos; ++at) ++shown;
+  for (std::size_t at = 0; (at = output.find("line ", at)) != std::string::npos; ++at) ++shown;
   CHECK(shown + dropped == kLines + kAfterwards);
 }
 

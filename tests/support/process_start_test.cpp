@@ -14,19 +14,19 @@
 namespace rondo {
 namespace {
 
-TEST_CASE("RES-13: a write beyond the limit of a file's size is an error and kills nothing") {
+TEST_CASE("a write beyond the limit of file sizes is an error and does not kill the process") {
   const Scratch scratch;
   CHECK(in_child([&]() -> std::string {
           const rlimit small{8, 8};
           setrlimit(RLIMIT_FSIZE, &small);
           prepare_process();
           const int fd = open((scratch / "file").c_str(), O_CREAT | O_WRONLY, 0600);
-          if (write(fd, "12345678", 8) != 8) return "no room at all";
+          if (write(fd, "12345678", 8) != 8) return "not writable";
           return write(fd, "9", 1) < 0 ? std::strerror(errno) : "written";
         }) == "File too large");
 }
 
-TEST_CASE("RES-09: the soft limit of open files is raised, and a hard one that is too low is named") {
+TEST_CASE("the soft limit of open files is raised, and a hard limit that is too low is reported") {
   CHECK(in_child([]() -> std::string {
           const rlimit low{20, 100};
           setrlimit(RLIMIT_NOFILE, &low);
@@ -36,7 +36,7 @@ TEST_CASE("RES-09: the soft limit of open files is raised, and a hard one that i
         }) == "9: the limit of open files (ulimit -n) is 100, and about 101 are needed; raise it");
 }
 
-TEST_CASE("closed standard streams become /dev/null, and no file of ours gets their number") {
+TEST_CASE("closed standard streams become /dev/null, and no file gets their number") {
   const Scratch scratch;
   write_text(scratch / "f", "text");
   const std::string seen = in_child([&] {

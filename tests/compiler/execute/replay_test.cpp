@@ -369,7 +369,7 @@ TEST_CASE("a segment that never ends is reported by its number") {
   bench.device->hang_at(1);
   const StepWatch::Span step(watch, progress::Doing::training);
   bench.step->run({vector(1)});
-  CHECK_THAT(reported.get_future().get(), ContainsSubstring("has stood still for ") &&
+  CHECK_THAT(reported.get_future().get(), ContainsSubstring("has made no progress for ") &&
                                               ContainsSubstring(" s, in segment 2 of 2 of small"));
 }
 

@@ -1,4 +1,4 @@
-// What failed calls on files become, and files that are whole or not at all.
+// Errors of failed calls on files, and atomic files.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,15 +29,14 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE(
-    "what the machine lacks ends with 9 whatever the file is for, and all else with the code of its use") {
+TEST_CASE("a lack of resources is exit code 9 for every use, other errors have the exit code of the use") {
   for (const FileUse use :
        {FileUse::run, FileUse::data, FileUse::output, FileUse::weights, FileUse::checkpoint}) {
-    for (const int lacking :
+    for (const int resource_error :
          {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT, ENOTCONN})
-      CHECK(FileError("write", "f", lacking, use).code() == ExitCode::resources);
-    for (const int owners : {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP})
-      CHECK(FileError("write", "f", owners, use).code() == exit_code_of(use));
+      CHECK(FileError("write", "f", resource_error, use).code() == ExitCode::resources);
+    for (const int use_error : {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP})
+      CHECK(FileError("write", "f", use_error, use).code() == exit_code_of(use));
   }
   CHECK(exit_code_of(FileUse::run) == ExitCode::environment);
   CHECK(exit_code_of(FileUse::data) == ExitCode::data);
@@ -46,7 +45,7 @@ TEST_CASE(
   CHECK(exit_code_of(FileUse::checkpoint) == ExitCode::checkpoint);
 }
 
-TEST_CASE("an error says what could not be done, to which file, why, and what to do") {
+TEST_CASE("an error names the call, the file, the reason and a remedy") {
   const auto text = [](int error_number) {
     return std::string(FileError("write", "a/b", error_number, FileUse::weights).what());
   };
@@ -59,7 +58,9 @@ TEST_CASE("an error says what could not be done, to which file, why, and what to
         "cannot write a/b: Permission denied; check that the path exists and its permissions");
 }
 
-TEST_CASE("an atomic file is the old one until its commit, and then the new one, whatever was left before") {
+TEST_CASE(
+    "an atomic file has its old contents until the commit and its new ones after, whatever a killed process "
+    "left") {
   const Scratch scratch;
   const fs::path path = scratch / "f";
   write_text(path, "old");
@@ -81,7 +82,7 @@ TEST_CASE("an atomic file is the old one until its commit, and then the new one,
   CHECK(names_in(scratch.root()).size() == 1);
 }
 
-TEST_CASE("two writers of one path with suffixes of their own do not meet") {
+TEST_CASE("two writers of one path do not interfere if they have different suffixes") {
   const Scratch scratch;
   AtomicFile first(scratch / "f", FileUse::weights, "part-1"),
       second(scratch / "f", FileUse::weights, "part-2");
@@ -99,16 +100,17 @@ TEST_CASE("only a regular file is opened, and in a checkpoint no link") {
   fs::create_symlink(scratch / "f", scratch / "link");
   REQUIRE(mkfifo((scratch / "pipe").c_str(), 0600) == 0);
   CHECK(error_of([&] { File::open(scratch.root(), FileUse::data); }) ==
-        "4: " + scratch.root().string() + ": not a file");
-  CHECK_THAT(error_of([&] { InputFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
+        "4: " + scratch.root().string() + ": not a regular file");
+  CHECK_THAT(error_of([&] { InputFile(scratch / "pipe", FileUse::weights); }),
+             EndsWith("pipe: not a regular file"));
   CHECK(read_file(scratch / "link", 4, FileUse::weights) == "text");
   CHECK_THAT(error_of([&] { read_file(scratch / "link", 4, FileUse::checkpoint); }),
              EndsWith("check the permissions of the folder and how it is mounted"));
   CHECK(error_of([&] { read_file(scratch / "f", 3, FileUse::weights); }) ==
-        "5: " + (scratch / "f").string() + " has 4 bytes, more than the 3 that such a file may have");
+        "5: " + (scratch / "f").string() + " has 4 bytes, but files of this kind may have at most 3");
 }
 
-TEST_CASE("a read behind the end says where the file ends") {
+TEST_CASE("a read beyond the end reports where the file ends") {
   const Scratch scratch;
   write_text(scratch / "f", "text");
   const File file = File::open(scratch / "f", FileUse::checkpoint);
@@ -117,10 +119,10 @@ TEST_CASE("a read behind the end says where the file ends") {
   CHECK(out == "xt  ");
   CHECK(error_of([&] { file.read_at(2, std::as_writable_bytes(std::span(out))); }) ==
         "5: cannot read " + (scratch / "f").string() +
-            ": it ends at byte 4, though more is expected; it was cut short");
+            ": it ends at byte 4, but more is expected; it was truncated");
 }
 
-TEST_CASE("a folder has one lock, whatever link leads there, and it goes with its owner") {
+TEST_CASE("a folder has one lock by any link, and it ends with its owner") {
   const Scratch scratch;
   fs::create_directory(scratch / "folder");
   fs::create_directory_symlink(scratch / "folder", scratch / "link");
@@ -133,14 +135,15 @@ TEST_CASE("a folder has one lock, whatever link leads there, and it goes with it
   {
     const auto lock = FolderLock::take(scratch / "folder", FileUse::run);
     std::filesystem::remove(scratch / "folder" / FolderLock::kFile);
-    CHECK(FolderLock::take(scratch / "folder", FileUse::run));  // somebody knew better
+    // whoever removed the lock file takes over
+    CHECK(FolderLock::take(scratch / "folder", FileUse::run));
   }
   CHECK(error_of([&] { FolderLock::take(scratch / "none", FileUse::run); }) ==
         "6: cannot open " + (scratch / "none").string() +
             ": No such file or directory; check its permissions, or choose another job.dump_folder");
 }
 
-TEST_CASE("a folder that another node holds is waited for, and its holder is named") {
+TEST_CASE("the lock of another node is waited for, and its holder is named") {
   const Scratch scratch;
   std::optional<FolderLock> lock = FolderLock::take(scratch.root(), FileUse::run);
   REQUIRE(lock);
@@ -158,7 +161,7 @@ TEST_CASE("a folder that another node holds is waited for, and its holder is nam
   CHECK(FolderLock::holder_elsewhere(scratch.root()).empty());
 }
 
-TEST_CASE("a folder that this node holds is waited for while its holder may be ending, and no longer") {
+TEST_CASE("the lock of this node is waited for briefly") {
   const Scratch scratch;
   std::optional<FolderLock> lock = FolderLock::take(scratch.root(), FileUse::run);
   CHECK_FALSE(FolderLock::take_patiently(scratch.root(), FileUse::run));

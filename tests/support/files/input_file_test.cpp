@@ -1,5 +1,5 @@
-// Files that are read while the disk fails or somebody else changes them. /proc/self/mem is a file whose
-// bytes can be read where memory is mapped, and gives EIO elsewhere.
+// Files that are read while the disk fails or another process changes them. /proc/self/mem can be
+// read where memory is mapped, and returns EIO elsewhere.
 #include "support/files/input_file.h"
 
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 namespace fs = std::filesystem;
 
-// Patience for one test.
+// Sets the time limit of retries for one test.
 class Patience {
  public:
   explicit Patience(int milliseconds) { set_read_patience(std::chrono::milliseconds(milliseconds)); }
@@ -35,7 +35,7 @@ std::string read_text(const InputFile& file, std::int64_t offset, std::size_t by
 
 }  // namespace
 
-TEST_CASE("a read that fails for longer than the patience is a lack of resources, with byte and tries") {
+TEST_CASE("a read that fails beyond the time limit is a lack of resources, with byte and tries") {
   const Patience patience(120);
   const InputFile memory("/proc/self/mem", FileUse::data);
   std::byte byte;
@@ -44,8 +44,8 @@ TEST_CASE("a read that fails for longer than the patience is a lack of resources
   CHECK_THAT(message, ContainsSubstring(" tries) of /proc/self/mem: Input/output error; check the disk"));
 }
 
-TEST_CASE("a read that fails for a while gives the bytes that are there afterwards") {
-  // Reserved, so that nothing else of this process is put there.
+TEST_CASE("a read that fails for a while returns the bytes that appear later") {
+  // Reserved, so that this process maps nothing else there.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* place = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(place != MAP_FAILED);
@@ -58,13 +58,13 @@ TEST_CASE("a read that fails for a while gives the bytes that are there afterwar
   });
   std::string text(4, ' ');
   const auto offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(place));
-  while (text != "text")  // the page is mapped before it is written to
+  while (text != "text")  // the page is mapped before it is written
     REQUIRE(memory.read_some_at(offset, std::as_writable_bytes(std::span(text))) == 4);
   later.join();
   munmap(place, page);
 }
 
-TEST_CASE("a slow read is told once and while it is under way, and the next ones are counted") {
+TEST_CASE("a slow read is reported once during the read, and later ones are counted") {
   const Scratch scratch;
   const std::string log = in_child([&] {
     dup2(File::create(scratch / "log", FileUse::run).descriptor(), STDERR_FILENO);
@@ -76,27 +76,28 @@ TEST_CASE("a slow read is told once and while it is under way, and the next ones
     SlowRead(path, 8);
     return text_of(scratch / "log");
   });
-  CHECK_THAT(log, ContainsSubstring("c.tokens: a read at byte 7 has taken 0.0 s; look at the disk"));
+  CHECK_THAT(log, ContainsSubstring("c.tokens: a read at byte 7 has taken 0.0 s; check the disk"));
   CHECK(log.find("a read at byte") == log.rfind("a read at byte"));
 }
 
-TEST_CASE("a file that another process shortens or extends is an error with its name and the place") {
+TEST_CASE("a file that another process truncates or extends is an error with its name and the offset") {
   const Scratch scratch;
   for (const std::uintmax_t size : {100, 9000}) {
     write_text(scratch / "f", std::string(5000, 'x'));
     const InputFile file(scratch / "f", FileUse::data);
     CHECK(read_text(file, 4990, 10) == "xxxxxxxxxx");
     fs::resize_file(scratch / "f", size);
-    CHECK(
-        error_of([&] { read_text(file, 4990, 10); }) ==
-        fmt::format("4: {}: changed while it was in use: it had 5000 bytes and has {} now; byte 4990 was to "
-                    "be read. Restore the file, or start a new run on the new data",
-                    (scratch / "f").string(), size));
-    CHECK_THAT(error_of([&] { file.load<std::uint64_t>(4992); }), ContainsSubstring("byte 4096 was to be"));
+    CHECK(error_of([&] { read_text(file, 4990, 10); }) ==
+          fmt::format(
+              "4: {}: changed while in use: it had 5000 bytes and now has {}; the read was at byte 4990. "
+              "Restore the file, or start a new run on the new data",
+              (scratch / "f").string(), size));
+    CHECK_THAT(error_of([&] { file.load<std::uint64_t>(4992); }),
+               ContainsSubstring("the read was at byte 4096."));
   }
 }
 
-TEST_CASE("integers are loaded from any place of a file, across blocks and from many places in turn") {
+TEST_CASE("integers are loaded from any offset of a file, across blocks and from several cursors") {
   const Scratch scratch;
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += static_cast<char>(i * 7 % 251);
@@ -114,7 +115,7 @@ TEST_CASE("integers are loaded from any place of a file, across blocks and from 
       REQUIRE(file.load<std::uint64_t>(begin + 8 * i) == at(begin + 8 * i));
 }
 
-TEST_CASE("an integer after the other to the end of a file takes few reads, and leaves little in memory") {
+TEST_CASE("sequential loads take few reads and leave little in memory") {
   const auto reads = [] {
     std::ifstream io("/proc/self/io");
     for (std::string word; io >> word;)
@@ -130,11 +131,11 @@ TEST_CASE("an integer after the other to the end of a file takes few reads, and 
   for (int pass = 0; pass < 2; ++pass)
     for (std::uint64_t i = 0; i < 500'000; ++i)
       REQUIRE(file.load<std::uint64_t>(static_cast<std::int64_t>(8 * i)) == i);
-  CHECK(reads() - before < 80);  // of 977 blocks a pass
+  CHECK(reads() - before < 80);  // a pass has 977 blocks
   CHECK(file.load<std::uint64_t>(8 * 499'999) == 499'999);
 }
 
-TEST_CASE("far more files are read in turn than may be open") {
+TEST_CASE("more files can be read than may be open") {
   const Scratch scratch;
   std::vector<std::unique_ptr<InputFile>> files;
   for (int i = 0; i < 400; ++i) {
@@ -147,7 +148,7 @@ TEST_CASE("far more files are read in turn than may be open") {
     CHECK(read_text(*files[static_cast<std::size_t>(i)], 0, std::to_string(i).size()) == std::to_string(i));
   fs::resize_file(scratch / "399", 9);
   CHECK_THAT(error_of([&] { read_text(*files[399], 0, 3); }),
-             ContainsSubstring("it had 3 bytes and has 9 now"));
+             ContainsSubstring("it had 3 bytes and now has 9"));
 }
 
 }  // namespace rondo

@@ -4,7 +4,7 @@
 
 namespace rondo {
 
-TEST_CASE("bytes are written in the unit that people read") {
+TEST_CASE("bytes are written in binary units") {
   CHECK(size_text(0) == "0 B");
   CHECK(size_text(1023) == "1023 B");
   CHECK(size_text(1536) == "1.5 KiB");
@@ -14,7 +14,7 @@ TEST_CASE("bytes are written in the unit that people read") {
   CHECK(size_text(3LL << 60) == "3072.0 PiB");
 }
 
-TEST_CASE("counts are written in the powers of 1000 that people read") {
+TEST_CASE("counts are written in powers of 1000") {
   CHECK(count_text(0) == "0");
   CHECK(count_text(999) == "999");
   CHECK(count_text(409'600) == "409.6 k");

@@ -1,4 +1,4 @@
-// The page that a launcher and a rank share: written here by a child, and read here.
+// The page that a launcher and a rank share: a child writes it, the test reads it.
 #include "support/watch/progress.h"
 
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 namespace rondo::progress {
 namespace {
 
-TEST_CASE("a page that no rank has joined says nothing") {
+TEST_CASE("a page that no rank has joined is empty") {
   const Page page;
   CHECK_FALSE(page.seen());
 }
 
-TEST_CASE("what a killed rank noted stands in the launcher's page") {
+TEST_CASE("the notes of a killed rank stay in the launcher's page") {
   const Page page;
   const pid_t child = fork();
   if (child == 0) {
@@ -52,7 +52,7 @@ TEST_CASE("what a killed rank noted stands in the launcher's page") {
   CHECK(page.notes() == seen->notes);
 }
 
-TEST_CASE("a descriptor that is not a page is left alone, and notes stay in the process") {
+TEST_CASE("a descriptor that is no page is not used, and notes stay in the process") {
   const pid_t child = fork();
   if (child == 0) {
     const int other = open("/dev/null", O_RDWR);
@@ -66,7 +66,7 @@ TEST_CASE("a descriptor that is not a page is left alone, and notes stay in the 
   CHECK(status == 0);
 }
 
-TEST_CASE("of several files that are being read the one that began first is named") {
+TEST_CASE("the longest of several current reads is reported") {
   const Work loading(Doing::loading);
   {
     const Reading first("a.txt");
@@ -79,7 +79,7 @@ TEST_CASE("of several files that are being read the one that began first is name
   CHECK(where(seen()) == "waiting for a batch");
 }
 
-TEST_CASE("a rank cannot cut the launcher's page") {
+TEST_CASE("a rank cannot truncate the launcher's page") {
   const Page page;
   CHECK(ftruncate(page.fd(), 0) != 0);
 }

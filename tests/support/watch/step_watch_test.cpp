@@ -1,4 +1,4 @@
-// The watch over steps, with limits of milliseconds and a device's counter made of plain memory.
+// The watch over steps, with limits of milliseconds and a device count in plain memory.
 #include "support/watch/step_watch.h"
 
 #include <sys/wait.h>
@@ -17,36 +17,36 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using progress::Doing;
 
-// A watch that looks all the time, and what it said.
+// A watch that looks all the time, and its message.
 struct Bench {
   explicit Bench(std::chrono::milliseconds limit = 1ms, std::chrono::milliseconds first_limit = 1h)
       : watch({.limit = limit, .first_limit = first_limit, .interval = 1ms}, [this](const std::string& what) {
-          spoke = true;
-          said.set_value(what);
+          reported = true;
+          message.set_value(what);
         }) {
     watch.follow([this] {
       ++looks;
-      return counted.load();
+      return completed.load();
     });
     progress::at_step(12);
   }
-  // Steps that load and connect are over.
+  // Ends the first two spans, which have the long limit.
   void pass_first_spans(Doing kind = Doing::training) {
     for (int i = 0; i < 2; ++i) const StepWatch::Span quick(watch, kind);
   }
   void wait_for_looks(std::int64_t more) const {
     const std::int64_t until = looks + more;
-    while (looks < until && !spoke) std::this_thread::sleep_for(1ms);
+    while (looks < until && !reported) std::this_thread::sleep_for(1ms);
   }
-  std::string hang() { return said.get_future().get(); }
+  std::string hang() { return message.get_future().get(); }
 
-  std::atomic<std::int64_t> counted = 0, looks = 0;
-  std::promise<std::string> said;
-  std::atomic<bool> spoke = false;
+  std::atomic<std::int64_t> completed = 0, looks = 0;
+  std::promise<std::string> message;
+  std::atomic<bool> reported = false;
   StepWatch watch;
 };
 
-TEST_CASE("the third step has five times as long as the second one") {
+TEST_CASE("the third step has five times the time of the second one") {
   Bench bench;
   { const StepWatch::Span first(bench.watch, Doing::training); }
   {
@@ -56,17 +56,17 @@ TEST_CASE("the third step has five times as long as the second one") {
   const StepWatch::Span third(bench.watch, Doing::training);
   progress::running("aten.mm", "layers.0", Phase::backward);
   bench.wait_for_looks(200);
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
   progress::running_nothing();
 }
 
-TEST_CASE("a step that stands still is told with its number, how long, and where") {
+TEST_CASE("a step without progress is reported with its number, the time, and the place") {
   Bench bench;
   bench.pass_first_spans();
   const StepWatch::Span step(bench.watch, Doing::training);
   SECTION("in an op") {
     progress::running("aten.mm", "layers.0", Phase::backward);
-    CHECK_THAT(bench.hang(), StartsWith("step 12 has stood still for 0.0 s, ") &&
+    CHECK_THAT(bench.hang(), StartsWith("step 12 has made no progress for 0.0 s, ") &&
                                  ContainsSubstring(", at aten.mm for layers.0 (backward)"));
     progress::running_nothing();
   }
@@ -83,24 +83,24 @@ TEST_CASE("a step that stands still is told with its number, how long, and where
   }
 }
 
-TEST_CASE("a first step has the first limit, and none while it runs eagerly and waits for nobody") {
+TEST_CASE("a first step has the first limit, and no limit while it is eager and waits for no rank") {
   Bench bench(/*limit=*/1ms, /*first_limit=*/1ms);
   const StepWatch::Span step(bench.watch, Doing::training);
   bench.wait_for_looks(50);
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
   progress::running("aten.mm", "", Phase::forward);
   CHECK_THAT(bench.hang(), ContainsSubstring(", at aten.mm (forward)"));
   progress::running_nothing();
 }
 
-TEST_CASE("a validation that stands still is told as one") {
+TEST_CASE("a validation without progress is reported as one") {
   Bench bench;
   bench.pass_first_spans(Doing::validating);
   const StepWatch::Span span(bench.watch, Doing::validating);
-  CHECK_THAT(bench.hang(), StartsWith("the validation after step 12 has stood still"));
+  CHECK_THAT(bench.hang(), StartsWith("the validation after step 12 has made no progress"));
 }
 
-TEST_CASE("what lies in no span may stand still, and so may a first and a second step") {
+TEST_CASE("work outside spans may hang, and so may the first two steps") {
   Bench bench;
   bench.wait_for_looks(20);
   for (int i = 0; i < 2; ++i) {
@@ -108,69 +108,69 @@ TEST_CASE("what lies in no span may stand still, and so may a first and a second
     bench.wait_for_looks(20);
   }
   bench.wait_for_looks(20);
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
 }
 
-TEST_CASE("whatever begins an op, reads a file or ends a segment has not stood still") {
+TEST_CASE("a step that begins ops, reads files or completes segments makes progress") {
   Bench bench(/*limit=*/400ms);  // far more than two looks take
   bench.pass_first_spans();
   const StepWatch::Span step(bench.watch, Doing::training);
-  for (int i = 0; i < 400; ++i) {  // longer than the limit in all
+  for (int i = 0; i < 400; ++i) {  // longer than the limit in total
     bench.wait_for_looks(2);
     if (i % 3 == 0) progress::running("aten.mm", "", Phase::forward);
     if (i % 3 == 1) const progress::Reading reading("a.txt");
-    if (i % 3 == 2) ++bench.counted;
+    if (i % 3 == 2) ++bench.completed;
   }
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
   progress::running_nothing();
 }
 
-TEST_CASE("steps that took long before may stand still five times as long") {
+TEST_CASE("after slow steps the limit is five times their time") {
   Bench bench(/*limit=*/100ms);
   bench.pass_first_spans();
   {
     const StepWatch::Span slow(bench.watch, Doing::training);
     for (const auto began = StepWatch::Clock::now(); StepWatch::Clock::now() - began < 400ms;)
-      progress::at_step(12);  // it moves
+      progress::at_step(12);  // makes progress
   }
   const StepWatch::Span step(bench.watch, Doing::training);
   bench.wait_for_looks(200);
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
 }
 
-TEST_CASE("the first segment that is not done is the one that hangs") {
+TEST_CASE("the first segment that is not completed is the one that hangs") {
   Bench bench;
   bench.pass_first_spans();
   const StepWatch::Span step(bench.watch, Doing::training);
   for (const char* what : {"segment 1 of 3 of f", "segment 2 of 3 of f", "segment 3 of 3 of f"})
     bench.watch.launched(what, false);
-  bench.counted = 1;
+  bench.completed = 1;
   CHECK_THAT(bench.hang(), ContainsSubstring(", in segment 2 of 3 of f"));
 }
 
-TEST_CASE("a segment that is done before the watch hears of it is not under way") {
+TEST_CASE("a segment that is completed before its launch is reported is not in progress") {
   Bench bench;
   bench.pass_first_spans();
   const StepWatch::Span step(bench.watch, Doing::training);
-  bench.counted = 2;
+  bench.completed = 2;
   bench.watch.launched("a", true);
   bench.watch.launched("b", true);
   CHECK_THAT(bench.hang(), ContainsSubstring(", in a step, between two ops"));
 }
 
-TEST_CASE("a segment's first run has the first limit, and what stands behind it waits with it") {
+TEST_CASE("the first run of a segment has the first limit, also for the segments after it") {
   Bench bench;
   bench.pass_first_spans();
   const StepWatch::Span step(bench.watch, Doing::training);
   bench.watch.launched("warm-up", true);
-  bench.watch.launched("behind it", false);
+  bench.watch.launched("after it", false);
   bench.wait_for_looks(20);
-  CHECK_FALSE(bench.spoke);
+  CHECK_FALSE(bench.reported);
 }
 
 TEST_CASE("a hang ends the process with exit code 7") {
   const pid_t child = fork();
-  if (child == 0) StepWatch::end_hung("step 3 has stood still");
+  if (child == 0) StepWatch::end_hung("step 3 has made no progress");
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
