@@ -1,4 +1,4 @@
-// How heads lie, shape rules, autograd, and the gradient of sinks.
+// Layout of heads, shape rules, autograd, and the gradient of sinks.
 #include "ops/attention/attention.h"
 
 #include <ATen/TensorOperators.h>
@@ -55,7 +55,7 @@ ThreeTensors backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, 
       {q, k, v, borders, scale, {left, right, chunk}, {}, query_positions, key_positions}, grad, output,
       logsumexp);
 }
-// -sum over the tokens of exp(sink - logsumexp) (grad . output): the same on every device.
+// -sum over the tokens of exp(sink - logsumexp) (grad . output), the same code on every device.
 Tensor sinks_backward(const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                       const Tensor& sinks) {
   const at::ScalarType sums = logsumexp.scalar_type();
@@ -88,7 +88,7 @@ struct Attention : torch::autograd::Function<Attention> {
     context->saved_data["mask"] =
         std::vector<std::int64_t>{in.mask.left, in.mask.right, in.mask.chunk, in.query_runs};
     context->mark_non_differentiable({logsumexp});
-    context->set_materialize_grads(false);  // logsumexp has no gradient: no zeros in its place
+    context->set_materialize_grads(false);  // logsumexp has no gradient; no zeros replace it
     return {output, logsumexp};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -1,5 +1,5 @@
-// A warp computes a row of a result: a lane holds every 32nd element of a head, scores are sums over the
-// warp.
+// A warp computes a row of a result. A lane holds every 32nd element of a head; scores are sums
+// over the warp.
 #include "ops/attention/attention_cuda.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarpsOfBlock = kThreads / kWarp;
-constexpr int kAtOnce = 4;  // scores under way side by side, so that sums over the warp overlap
+constexpr int kAtOnce = 4;  // concurrent scores, so that their sums over the warp overlap
 
 __global__ void spans_kernel(const std::int32_t* borders, std::int64_t count, std::int64_t all,
                              std::int64_t tokens, std::int32_t* spans) {
@@ -18,7 +18,7 @@ __global__ void spans_kernel(const std::int32_t* borders, std::int64_t count, st
   const std::int64_t row = token / tokens * tokens;
   std::int64_t begin = row, end = row + tokens;
   if (borders != nullptr) {
-    std::int64_t low = 0, high = count;  // the first border behind the token
+    std::int64_t low = 0, high = count;  // the first border after the token
     while (low < high) {
       const std::int64_t middle = (low + high) / 2;
       if (borders[middle] > token)
@@ -46,7 +46,7 @@ __global__ void nobody_kernel(std::int64_t all, std::int32_t* at) {
 
 constexpr int kMerging = 1024;
 
-// The sum over the threads of one block up to this one, which `counts` then holds for each of them.
+// Returns the sum over the threads of the block up to this one; `counts` holds it for each thread.
 __device__ std::int32_t sum_up_to(std::int32_t* counts, std::int32_t mine) {
   counts[threadIdx.x] = mine;
   __syncthreads();
@@ -59,9 +59,9 @@ __device__ std::int32_t sum_up_to(std::int32_t* counts, std::int32_t mine) {
   return counts[threadIdx.x];
 }
 
-// By one block: border_at(i) for each i below `count` at which something begins, one behind the other, at
-// most `room` of them, and `all` in what is left up to borders[room]. Each thread looks at a piece of the
-// i: first it counts what begins there, then it writes it.
+// Executed by one block. Writes border_at(i) for each i below `count` with begins(i), at most
+// `room` of them, and fills the rest up to borders[room] with `all`. Each thread counts the
+// beginnings in its piece first, then writes them.
 template <class Begins, class BorderAt>
 __device__ void write_borders(std::int64_t count, const Begins& begins, const BorderAt& border_at,
                               std::int32_t* borders, std::int64_t room, std::int64_t all) {
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kMerging)
       [](std::int64_t token) { return static_cast<std::int32_t>(token); }, pieces, all, all);
 }
 
-// A border for each of the given ones, and in each row one more where the run ends: behind it no sequence has
-// queries.
+// Writes a border for each given one, and in each row one more where the run ends. After it no
+// sequence has queries.
 __global__ void run_kernel(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
                            std::int64_t keys, RunOfQueries run, std::int32_t* of_queries,
                            std::int32_t* of_keys) {
@@ -121,7 +121,7 @@ struct Lane {
   Sum at[kPer];
 };
 
-// A head of a row of the batch, whose tokens lie `token` elements apart.
+// A head of a row of the batch; its tokens are `token` elements apart.
 template <class T>
 __device__ T* head_of(const Heads& x, std::int64_t row, std::int64_t head) {
   return static_cast<T*>(x.data) + row * x.row + head * x.head;
@@ -145,7 +145,7 @@ __device__ void store(T* to, const Lane<SumOf<T>, kPer>& lane, std::int64_t widt
     if (d < width) to[d] = rounded<T>(lane.at[i] * factor);
   }
 }
-// This lane's part of a product.
+// This lane's part of a dot product.
 template <class Sum, int kPer>
 __device__ Sum part(const Lane<Sum, kPer>& a, const Lane<Sum, kPer>& b) {
   Sum sum = 0;
@@ -159,14 +159,14 @@ __device__ void add(Lane<Sum, kPer>& to, Sum factor, const Lane<Sum, kPer>& x) {
   for (int i = 0; i < kPer; ++i) to.at[i] += factor * x.at[i];
 }
 
-// The row, token and head (or group) of this warp, and the positions of the row that the token sees of its
-// document, or is seen from; `valid` is the same in all of its lanes.
+// Row, token and head (or group) of this warp, and the positions of the row that the token sees in
+// its document, or is seen from. `valid` is the same in all lanes of the warp.
 struct Row {
   std::int64_t row, token, head, slot;
   std::int32_t first, end;
   bool valid;
 };
-// Of `tokens` a row, which stand at `positions`.
+// `positions` of the row's `tokens` tokens; null: their indices.
 __device__ Row row_of_warp(const DirectShape& shape, const AttentionMask& mask, const std::int32_t* spans,
                            std::int64_t heads, std::int64_t tokens, const std::int32_t* positions) {
   const std::int64_t slot = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
@@ -182,7 +182,7 @@ __device__ Row row_of_warp(const DirectShape& shape, const AttentionMask& mask, 
   row.valid = shape.shorter_than == 0 || document.end - document.first < shape.shorter_than;
   return row;
 }
-// Who stands where in this row; null: each at its own number.
+// Returns the inverse positions of this row; null: positions are indices.
 __device__ const std::int32_t* of_row(const std::int32_t* at, const Row& row, std::int64_t positions) {
   return at == nullptr ? nullptr : at + row.row * positions;
 }
@@ -230,7 +230,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % kWarp == 0) logsumexp[row.slot] = most + log(total);
 }
 
-// Gradients of queries, and the products of outputs with their gradients, which the other kernel reads.
+// Computes gradients of queries, and the products of outputs and their gradients, which keys_kernel
+// reads.
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
     queries_kernel(DirectShape shape, const std::int32_t* spans, Places places, Heads grad, Heads q, Heads k,
@@ -259,7 +260,8 @@ __global__ void __launch_bounds__(kThreads)
   store<T, kPer>(own(grad_q), result, shape.width, scale);
 }
 
-// Gradients of keys and values: over the heads of the group, and in each over the queries that see the key.
+// Computes gradients of keys and values. Sums over the heads of the group, and in each over the
+// queries that see the key.
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(DirectShape shape, const std::int32_t* spans, Places places, Heads grad, Heads q, Heads k,
@@ -300,7 +302,7 @@ __global__ void __launch_bounds__(kThreads)
   using Sum = SumOf<T>;
   const std::int64_t slot = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
   if (slot >= slots) return;
-  // Read by all lanes before the first of them writes.
+  // All lanes read it before the first of them writes.
   const Sum without = __shfl_sync(0xffffffffu, logsumexp[slot], 0);
   const Sum sink = widened(sinks[slot % heads]), most = max(sink, without);
   const Sum with = most + log(exp(sink - most) + exp(without - most)), share = exp(without - with);
@@ -311,7 +313,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % kWarp == 0) logsumexp[slot] = with;
 }
 
-// Calls body(T(), elements of a head that a lane holds).
+// Calls body(T(), elements of a head per lane).
 template <class Body>
 void with_lanes(const DirectShape& shape, const Body& body) {
   const std::int64_t width = shape.width > shape.value_width ? shape.width : shape.value_width;

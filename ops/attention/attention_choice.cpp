@@ -1,7 +1,8 @@
-// Each kernel has one function that says why it cannot take a case, "" where it can. The choice and the words
-// of the log come from the same functions, so they cannot disagree. The limits for cuDNN repeat LibTorch's
-// own checks for training without dropout, so that a choice made here is not refused there. Efficient
-// attention has no documents, since it would keep a row of scores for each.
+// Each kernel has one function that returns why it does not support a case, or "". The choice and
+// the log message use the same functions, so they cannot disagree. The limits for cuDNN repeat
+// LibTorch's own checks for training without dropout, so that LibTorch does not refuse a choice
+// made here. Efficient attention gets no documents, because it would store a row of scores for each
+// of them.
 #include "ops/attention/attention_choice.h"
 
 #include <fmt/format.h>
@@ -18,11 +19,11 @@ namespace {
 
 using Type = AttentionCase::Type;
 
-constexpr std::int64_t kWidestDirect = 512, kWidestFlash = 256;
+constexpr std::int64_t kMaxDirectWidth = 512, kMaxFlashWidth = 256;
 
 std::int64_t widest(const AttentionCase& c) { return std::max(c.width, c.value_width); }
 bool has_sequences(const AttentionCase& c) { return c.documents || c.mask.chunk > 0 || c.positions; }
-// What cuDNN and efficient attention have no kernel for, "" for causal rows.
+// Returns what of the mask cuDNN and efficient attention do not support; "" for causal rows.
 const char* beyond_causal(const AttentionCase& c) {
   if (c.positions) return "positions";
   if (c.documents) return "documents";
@@ -31,63 +32,65 @@ const char* beyond_causal(const AttentionCase& c) {
 }
 bool multiples_of_8(const AttentionCase& c) { return c.width % 8 == 0 && c.value_width % 8 == 0; }
 
-// What LibTorch asks before it calls cuDNN, for training without dropout.
+// LibTorch's condition for cuDNN, for training without dropout.
 std::int64_t widest_for_cudnn(const AttentionCase& c) {
   if (c.capability_major == 9 && c.cudnn >= 91000) return 256;
   if (c.capability_major == 10 && c.cudnn >= 91100 && c.width == 192 && c.value_width == 128) return 192;
   return 128;
 }
 
-// Why a kernel cannot, "" where it can.
-std::string against_cudnn(const AttentionCase& c) {
-  if (c.type != Type::bf16) return "cuDNN's is for bf16";
-  if (const std::string mask = beyond_causal(c); !mask.empty()) return "cuDNN's has no " + mask + " here";
-  if (c.deterministic) return "cuDNN's is not deterministic";
+// Each function returns why its kernel does not support the case, or "".
+std::string cudnn_objection(const AttentionCase& c) {
+  if (c.type != Type::bf16) return "cuDNN requires bf16";
+  if (const std::string mask = beyond_causal(c); !mask.empty()) return "cuDNN does not support " + mask;
+  if (c.deterministic) return "cuDNN is not deterministic";
   if (c.cudnn < 90000) return c.cudnn == 0 ? "there is no cuDNN" : "cuDNN is older than 9.0";
-  if (c.capability_major < 8) return "cuDNN's needs compute capability 8.0";
+  if (c.capability_major < 8) return "cuDNN requires compute capability 8.0";
   if (c.tokens < 2 || !multiples_of_8(c) || widest(c) > widest_for_cudnn(c))
-    return fmt::format("cuDNN's has no heads of {} and {} elements", c.width, c.value_width);
+    return fmt::format("cuDNN does not support heads of {} and {} elements", c.width, c.value_width);
   return "";
 }
-std::string against_flash(const AttentionCase& c) {
-  if (c.type != Type::bf16) return "flash is for bf16";
-  if (c.capability_major < 8) return "flash needs compute capability 8.0";
+std::string flash_objection(const AttentionCase& c) {
+  if (c.type != Type::bf16) return "flash requires bf16";
+  if (c.capability_major < 8) return "flash requires compute capability 8.0";
   if (c.tokens < 2) return "a row has one token";
-  if (c.positions && c.mask.right != 0) return "flash has no positions with tokens that see later ones here";
-  if (c.positions && c.query_runs == 0) return "flash has no blocks of queries at any positions";
-  if (!multiples_of_8(c) || widest(c) > kWidestFlash || (c.width != c.value_width && !has_sequences(c)))
-    return fmt::format("flash has no heads of {} and {} elements", c.width, c.value_width);
+  if (c.positions && c.mask.right != 0)
+    return "flash does not support positions with tokens that see later ones";
+  if (c.positions && c.query_runs == 0) return "flash requires queries in runs of consecutive positions";
+  if (!multiples_of_8(c) || widest(c) > kMaxFlashWidth || (c.width != c.value_width && !has_sequences(c)))
+    return fmt::format("flash does not support heads of {} and {} elements", c.width, c.value_width);
   return "";
 }
-std::string against_efficient(const AttentionCase& c) {
-  if (c.type == Type::fp64) return "efficient has no fp64";
-  if (c.positions) return "efficient has no positions here";
-  if (has_sequences(c)) return "efficient would keep a row of scores a document";
-  if (c.mask != AttentionMask{}) return "efficient's has no windows here";
-  if (c.width % 4 != 0 || c.value_width % 4 != 0) return "efficient wants heads in multiples of 4 elements";
+std::string efficient_objection(const AttentionCase& c) {
+  if (c.type == Type::fp64) return "efficient does not support fp64";
+  if (c.positions) return "efficient does not support positions";
+  if (has_sequences(c)) return "efficient would store a row of scores for each document";
+  if (c.mask != AttentionMask{}) return "efficient does not support windows";
+  if (c.width % 4 != 0 || c.value_width % 4 != 0)
+    return "efficient requires heads in multiples of 4 elements";
   return "";
 }
 
-std::string against_direct(const AttentionCase& c) {
-  if (widest(c) <= kWidestDirect) return "";
-  return fmt::format("direct has heads of at most {} elements", kWidestDirect);
+std::string direct_objection(const AttentionCase& c) {
+  if (widest(c) <= kMaxDirectWidth) return "";
+  return fmt::format("direct supports heads of at most {} elements", kMaxDirectWidth);
 }
 
 struct Choice {
   AttentionKernel kernel;
-  std::string why_not_before;  // why not the one before it in the order
+  std::string objection_to_previous;  // why not the previous kernel in the order
 };
 
-std::string against(AttentionKernel kernel, const AttentionCase& c) {
+std::string objection(AttentionKernel kernel, const AttentionCase& c) {
   switch (kernel) {
     case AttentionKernel::cudnn:
-      return against_cudnn(c);
+      return cudnn_objection(c);
     case AttentionKernel::flash:
-      return against_flash(c);
+      return flash_objection(c);
     case AttentionKernel::efficient:
-      return against_efficient(c);
+      return efficient_objection(c);
     case AttentionKernel::direct:
-      return against_direct(c);
+      return direct_objection(c);
   }
   return "";
 }
@@ -106,30 +109,32 @@ std::string_view setting_of(AttentionKernel kernel) {
 }
 
 Choice requested_choice(AttentionKernel kernel, const AttentionCase& c) {
-  const std::string why = against(kernel, c);
+  const std::string why = objection(kernel, c);
   if (!why.empty())
-    throw Error(ExitCode::config,
-                fmt::format("compile.attention = \"{}\": {}; \"auto\" takes the first kernel that can",
-                            setting_of(kernel), why));
+    throw Error(
+        ExitCode::config,
+        fmt::format(
+            "compile.attention = \"{}\": {}; \"auto\" selects the first kernel that supports the case",
+            setting_of(kernel), why));
   return {kernel, "compile.attention"};
 }
 
 Choice choice(const AttentionCase& c) {
   if (c.requested) return requested_choice(*c.requested, c);
-  std::string why = against_cudnn(c);
+  std::string why = cudnn_objection(c);
   if (why.empty()) return {AttentionKernel::cudnn, ""};
-  std::string next = against_flash(c);
+  std::string next = flash_objection(c);
   if (next.empty()) return {AttentionKernel::flash, why};
   why = std::move(next);
-  next = against_efficient(c);
+  next = efficient_objection(c);
   if (next.empty()) return {AttentionKernel::efficient, why};
-  if (widest(c) > kWidestDirect)
+  if (widest(c) > kMaxDirectWidth)
     throw Error(
         ExitCode::config,
-        fmt::format("no attention kernel on CUDA has heads of {} and {} elements ({}): at most {}; make "
-                    "heads narrower, or turn training.document_attention off with bf16 or fp32",
+        fmt::format("no attention kernel on CUDA supports heads of {} and {} elements ({}), at most {}; use "
+                    "narrower heads, or turn training.document_attention off with bf16 or fp32",
                     c.width, c.value_width,
-                    *beyond_causal(c) ? fmt::format("with {}", beyond_causal(c)) : next, kWidestDirect));
+                    *beyond_causal(c) ? fmt::format("with {}", beyond_causal(c)) : next, kMaxDirectWidth));
   return {AttentionKernel::direct, next};
 }
 
@@ -154,10 +159,10 @@ std::optional<AttentionKernel> requested_attention_kernel() { return requested; 
 
 std::optional<AttentionKernel> attention_kernel_of(std::string_view setting) {
   if (setting == "auto") return std::nullopt;
-  const auto* found = std::find_if(kSettings.begin(), kSettings.end(),
-                                   [&](const auto& known) { return known.first == setting; });
-  RONDO_ASSERT(found != kSettings.end(), "a value of compile.attention that is not allowed");
-  return found->second;
+  const auto* setting_and_kernel = std::find_if(kSettings.begin(), kSettings.end(),
+                                                [&](const auto& entry) { return entry.first == setting; });
+  RONDO_ASSERT(setting_and_kernel != kSettings.end(), "a value of compile.attention that is not allowed");
+  return setting_and_kernel->second;
 }
 
 AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kernel; }

@@ -1,7 +1,8 @@
-// Divides attention among threads, for the tiles of attention_tiles.cpp: says what each query sees, where
-// rows lie, and who computes what. Blocks of queries are independent, forward. Backward a thread takes all
-// queries and keys of a group at once; where there are too few groups to keep the threads busy, one pass over
-// blocks of keys and another over blocks of queries compute the scores twice and add in the same order.
+// Divides attention among threads for the tiles of attention_tiles.cpp. Computes which keys each
+// query sees, where rows are, and which unit computes them. In the forward, blocks of queries are
+// independent. In the backward, a thread takes all queries and keys of a group at once. If there
+// are too few groups for the threads, one pass over blocks of keys and one over blocks of queries
+// compute the scores twice and add in the same order.
 #include "ops/attention/attention_cpu.h"
 
 #include <ATen/Parallel.h>
@@ -25,7 +26,7 @@ namespace {
 
 using at::Tensor;
 
-// Elements as tiles know them.
+// Element types of the tiles.
 template <class T>
 using Plain = std::conditional_t<std::is_same_v<T, at::BFloat16>, Bf16, T>;
 
@@ -49,7 +50,7 @@ Rows<T> rows_of_head(const Tensor& x_BHTD, std::int64_t batch, std::int64_t head
   return {data + batch * x_BHTD.stride(0) + head * x_BHTD.stride(1), x_BHTD.stride(2)};
 }
 
-// Numbers of an int32 tensor, in order.
+// The elements of an int32 tensor, in order.
 class Numbers {
  public:
   explicit Numbers(const std::optional<Tensor>& x) : tensor_(x ? x->contiguous() : Tensor()) {}
@@ -61,12 +62,13 @@ class Numbers {
   Tensor tensor_;
 };
 
-// Operands with rows that kernels can read, sizes, and what queries and positions are to each other.
+// Operands with rows that kernels can read, sizes, and the visible keys of each query.
 struct Problem {
   Tensor q, k, v;
   std::int64_t batch, heads, groups, queries, keys, width, value_width;
-  std::vector<std::int32_t> key_order;  // [B, S], keys by their positions; empty: they lie so
-  std::vector<Visible> visible;         // [B, T], of keys in this order
+  // [B, S], keys by their positions; empty: stored in this order
+  std::vector<std::int32_t> key_order;
+  std::vector<Visible> visible;  // [B, T], of keys in this order
   double scale;
 
   explicit Problem(const AttentionOperands& operands)
@@ -91,7 +93,7 @@ struct Problem {
       for (std::int64_t t = 0; t < queries; ++t) {
         const std::int64_t position = query_positions ? query_positions.begin()[b * queries + t] : t;
         const Span seen = visible_keys(operands.mask, position, document_of(borders, b, position));
-        // From positions to keys by their positions.
+        // From positions to keys ordered by position.
         const auto key_at = [&](std::int64_t at) {
           if (!key_positions) return static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, keys));
           return before[static_cast<std::size_t>(std::clamp<std::int64_t>(at, 0, std::ssize(before) - 1))];
@@ -101,11 +103,12 @@ struct Problem {
     }
   }
 
-  // Sorts a row's keys. How many of them stand before each position, up to the one behind the last key.
+  // Sorts a row's keys. Returns the number of keys before each position, up to the position after
+  // the last key.
   std::vector<std::int32_t> order_keys(std::int64_t row, const std::int32_t* positions) {
     std::int32_t* const order = key_order.data() + row * keys;
     std::iota(order, order + keys, 0);
-    std::sort(order, order + keys, [&](auto one, auto other) { return positions[one] < positions[other]; });
+    std::sort(order, order + keys, [&](auto left, auto right) { return positions[left] < positions[right]; });
     std::vector<std::int32_t> before = {0};
     for (std::int32_t i = 0; i < keys; ++i) {
       before.resize(static_cast<std::size_t>(positions[order[i]]) + 1, i);
@@ -142,7 +145,7 @@ Memory aligned(std::size_t bytes) {
   return Memory(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t(kAlignment))));
 }
 
-// Calls run(unit, memory) for each unit, on whichever thread is free. Units are independent.
+// Calls run(unit, memory) for each unit, on any free thread. Units are independent.
 template <class F>
 void for_each_unit(std::int64_t units, std::size_t bytes, const F& run) {
   std::atomic<std::int64_t> next = 0;
@@ -155,8 +158,8 @@ void for_each_unit(std::int64_t units, std::size_t bytes, const F& run) {
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
 
-// Queries of a block: fewer where there would be too few blocks for the threads. Of no consequence for
-// results.
+// Returns the queries of a block: fewer if there would be too few blocks for the threads. Results
+// do not depend on it.
 std::int64_t queries_of_block(const Problem& p) {
   std::int64_t block = kBlock;
   while (block > kQueries && p.batch * p.heads * blocks_of(p.queries, block) < 4 * at::get_num_threads())
@@ -171,7 +174,7 @@ void forward(const Problem& p, const std::optional<Tensor>& sinks, const Kernels
   for_each_unit(p.batch * p.heads * blocks, kernels.scratch_bytes(p.width, p.value_width),
                 [&](std::int64_t unit, std::byte* scratch) {
                   const std::int64_t head = unit / blocks, b = head / p.heads, h = head % p.heads;
-                  // Of causal attention the last blocks take longest, so they come first.
+                  // In causal attention the last blocks take longest, so they come first.
                   const std::int64_t first = (blocks - 1 - unit % blocks) * block;
                   Forward<T> job;
                   p.fill(job, b, h);
@@ -184,7 +187,7 @@ void forward(const Problem& p, const std::optional<Tensor>& sinks, const Kernels
 }
 
 struct Gradients {
-  Tensor grad, output, logsumexp;  // given, the last as [B, H, T, 1]
+  Tensor grad, output, logsumexp;  // inputs, the last as [B, H, T, 1]
   Tensor grad_q, grad_k, grad_v;
 };
 
@@ -205,11 +208,12 @@ void all_queries(const Backward<T>& job, const Kernels<T>& kernels, std::byte* s
     kernels.backward(job, first, std::min(first + kBlock, job.queries), scratch);
 }
 
-// Gradients of keys in blocks of `block`, and in the same pass those of queries where `with_queries`.
+// Computes gradients of keys in blocks of `block`, and in the same pass those of queries if
+// `with_queries`.
 template <class T>
 void backward_keys(const Problem& p, const Gradients& g, const Kernels<T>& kernels, std::int64_t block,
                    bool with_queries) {
-  // One even without a key: gradients of queries are zero then.
+  // At least one block, even without keys: the gradients of queries are then zero.
   const std::int64_t blocks = std::max<std::int64_t>(1, blocks_of(p.keys, block)),
                      group_heads = p.heads / p.groups;
   const std::size_t scratch_bytes = kernels.scratch_bytes(p.width, p.value_width),
@@ -251,7 +255,7 @@ void backward_queries(const Problem& p, const Gradients& g, const Kernels<T>& ke
 
 template <class T>
 void backward(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
-  // Two passes take 7 products where one takes 5, so threads may idle for a quarter of the time.
+  // Two passes take 7 products instead of 5, so threads may idle for a quarter of the time.
   const std::int64_t units = p.batch * p.groups, threads = at::get_num_threads();
   const std::int64_t rounds = blocks_of(units, threads);
   if (units * 4 >= rounds * threads * 3) {

@@ -1,6 +1,6 @@
-// rondo::attention on CUDA: LibTorch's kernels, called by name, and ours (attention_choice.h). Nothing is
-// read on the host: sizes of sequences come from shapes, no kernel has dropout, so seeds and offsets stay
-// empty.
+// rondo::attention on CUDA: LibTorch's kernels, called by name, and Rondo's own
+// (attention_choice.h). Nothing is read on the host. Sizes of sequences come from shapes. No kernel
+// has dropout, so seeds and offsets stay empty.
 #include "ops/attention/attention_cuda.h"
 
 #include <ATen/Context.h>
@@ -39,9 +39,10 @@ using Gradients = AttentionGradients;
 Tensor spans_of(const Tensor& k, const Borders& borders) {
   const cuda::Launch launch(k, "attention");
   const Tensor spans = at::empty({k.size(0) * k.size(2), 2}, k.options().dtype(at::kInt));
-  const Tensor given = borders ? borders->contiguous() : Tensor();
-  cuda::document_spans(borders ? given.const_data_ptr<std::int32_t>() : nullptr, borders ? given.numel() : 0,
-                       k.size(0), k.size(2), int32_data(spans), launch.stream());
+  const Tensor contiguous_borders = borders ? borders->contiguous() : Tensor();
+  cuda::document_spans(borders ? contiguous_borders.const_data_ptr<std::int32_t>() : nullptr,
+                       borders ? contiguous_borders.numel() : 0, k.size(0), k.size(2), int32_data(spans),
+                       launch.stream());
   launch.check();
   return spans;
 }
@@ -72,7 +73,7 @@ class Direct {
         shape_{launch_.element(in.q), in.rows(),    in.tokens(), in.k.size(2), in.heads(), in.k.size(1),
                in.q.size(3),          in.v.size(3), in.scale,    shorter_than, in.mask} {}
 
-  // `output` and `logsumexp` as empty_heads and empty_logsumexp make them.
+  // `output` and `logsumexp` have the layout of empty_heads and empty_logsumexp.
   void forward(const Tensor& output, const Tensor& logsumexp) const {
     cuda::direct_forward(shape_, int32_data(spans_), places(), heads_of(in_.q), heads_of(in_.k),
                          heads_of(in_.v), heads_of(output), logsumexp.mutable_data_ptr(), launch_.stream());
@@ -92,7 +93,7 @@ class Direct {
   }
 
  private:
-  // By position, of all rows; undefined without positions.
+  // By position, over all rows; undefined without positions.
   Tensor who_stands_where(const Borders& positions) const {
     if (!positions) return {};
     const std::int64_t all = in_.k.size(2);
@@ -116,7 +117,7 @@ class Direct {
 
 // --- sinks ---
 
-// `output` and `logsumexp` likewise.
+// `output` and `logsumexp` have the layout of empty_heads and empty_logsumexp.
 void add_sinks(const Tensor& sinks, const Tensor& output, const Tensor& logsumexp) {
   const cuda::Launch launch(output, "attention");
   const Tensor of_type = sinks.to(output.scalar_type()).contiguous();
@@ -128,17 +129,17 @@ void add_sinks(const Tensor& sinks, const Tensor& output, const Tensor& logsumex
 
 // --- the ops ---
 
-// Says once what a case is computed by.
-void log_choice(const AttentionCase& now) {
+// Logs once which kernel computes a case.
+void log_choice(const AttentionCase& attention_case) {
   static std::mutex mutex;
-  static std::vector<AttentionCase> said;
+  static std::vector<AttentionCase> logged;
   const std::lock_guard lock(mutex);
-  if (std::find(said.begin(), said.end(), now) != said.end()) return;
-  said.push_back(now);
-  log_info(attention_kernel_in_words(now));
+  if (std::find(logged.begin(), logged.end(), attention_case) != logged.end()) return;
+  logged.push_back(attention_case);
+  log_info(attention_kernel_in_words(attention_case));
 }
 
-// As LibTorch is set up now: deterministic or not.
+// Takes the deterministic setting from LibTorch.
 AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& borders,
                              const AttentionMask& mask, bool positions, std::int64_t query_runs) {
   using Type = AttentionCase::Type;
@@ -166,10 +167,10 @@ struct Call {
   AttentionKernel kernel;
 };
 Call call_of(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& documents, double scale,
-             const AttentionMask& asked, const Borders& query_positions, const Borders& key_positions,
-             std::int64_t query_runs) {
+             const AttentionMask& requested_mask, const Borders& query_positions,
+             const Borders& key_positions, std::int64_t query_runs) {
   RONDO_ASSERT(q.size(2) == k.size(2) || query_positions, "some of the queries of a row say which");
-  AttentionMask mask = effective_mask(asked, k.size(2));
+  AttentionMask mask = effective_mask(requested_mask, k.size(2));
   const AttentionCase now =
       attention_case(q, v, documents, mask, query_positions || key_positions, key_positions ? 0 : query_runs);
   log_choice(now);

@@ -1,6 +1,6 @@
-// The kernels of ops/attention/attention.h that are ours, on CUDA: attention with any mask
-// (AttentionKernel::direct), what flash needs to know of documents and chunks, and sinks. Launched on
-// `stream`; no wait, no memory of their own, no atomics: results repeat. No LibTorch.
+// CUDA kernels of Rondo for ops/attention/attention.h: attention with any mask
+// (AttentionKernel::direct), sequences of documents and chunks for flash, and sinks. They run on
+// `stream`, do not wait, allocate no memory and use no atomics, so results repeat. No LibTorch.
 //
 // Tokens are counted over all rows of the batch: B * T queries, B * S keys and positions.
 #pragma once
@@ -17,7 +17,7 @@ namespace rondo::cuda {
 
 // --- direct ---
 
-// [B, heads, T, width] with strides in elements; a head's elements are side by side.
+// [B, heads, T, width] with strides in elements. The elements of a head are contiguous.
 struct Heads {
   void* data;
   std::int64_t row, head, token;
@@ -28,29 +28,30 @@ struct DirectShape {
   std::int64_t rows, queries, keys, heads, groups, width, value_width;  // B, T, S, H, G, D, V
   double scale;
   std::int64_t shorter_than;  // only documents with fewer tokens; 0: all
-  AttentionMask mask;         // its chunks are documents here
+  AttentionMask mask;         // without chunks, which are documents here
 };
 
-// spans [B * S, 2]: where the document of each position begins and ends. `borders` [count] as in
-// ops/attention/attention.h; null: each row is one document.
+// Writes spans [B * S, 2]: begin and end of the document of each position. `borders` [count] is as
+// in ops/attention/attention.h; null: each row is one document.
 void document_spans(const std::int32_t* borders, std::int64_t count, std::int64_t rows, std::int64_t tokens,
                     std::int32_t* spans, cudaStream_t stream);
 
-// Where queries and keys stand, and who stands where. All null: T = S, and each stands at its own number.
+// Positions of queries and keys, and their inverses. All null: T = S, and positions are indices.
 struct Places {
-  const std::int32_t *of_query = nullptr, *of_key = nullptr;  // [B, T], [B, S]: positions in the row
-  const std::int32_t *query_at = nullptr, *key_at = nullptr;  // [B * S]: its number in the row, or -1
+  // [B, T], [B, S]: positions in the row
+  const std::int32_t *of_query = nullptr, *of_key = nullptr;
+  const std::int32_t *query_at = nullptr, *key_at = nullptr;  // [B * S]: index in the row, or -1
 };
-// at [B * positions], for positions [rows, tokens] below `positions` each.
+// Writes the inverse `at` [B * positions] of positions [rows, tokens], each below `positions`.
 void who_stands_where(const std::int32_t* of_token, std::int64_t rows, std::int64_t tokens,
                       std::int64_t positions, std::int32_t* at, cudaStream_t stream);
 
-// logsumexp [B * T, H], of the type that is summed in: fp64 for fp64, else fp32.
+// logsumexp [B * T, H] has the type of sums: fp64 for fp64, else fp32.
 void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Places& places, const Heads& q,
                     const Heads& k, const Heads& v, const Heads& output, void* logsumexp,
                     cudaStream_t stream);
 
-// `products`: memory for B * T * H numbers of the type that is summed in.
+// `products` is memory for B * T * H numbers of the type of sums.
 void direct_backward(const DirectShape& shape, const std::int32_t* spans, const Places& places,
                      const Heads& grad, const Heads& q, const Heads& k, const Heads& v, const Heads& output,
                      const void* logsumexp, const Heads& grad_q, const Heads& grad_k, const Heads& grad_v,
@@ -58,28 +59,27 @@ void direct_backward(const DirectShape& shape, const std::int32_t* spans, const 
 
 // --- chunks and sinks ---
 
-// pieces [B * T + 1]: borders of the chunks of all documents, from the documents' spans; the tail repeats
-// B * T.
+// Writes pieces [B * T + 1], the borders of the chunks of all documents, from the documents' spans.
+// The tail repeats B * T.
 void cut_documents(const std::int32_t* spans, std::int64_t all, std::int64_t chunk, std::int32_t* pieces,
                    cudaStream_t stream);
 
-// Output and logsumexp of attention without sinks become those with them. `slots` = B * T * H; output
-// [slots, V], logsumexp [slots], sinks [H] of the output's type.
+// Adds sinks to the output and logsumexp of attention without sinks, in place. `slots` = B * T * H;
+// output [slots, V], logsumexp [slots], sinks [H] of the output's type.
 void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int64_t value_width,
                const void* sinks, void* output, void* logsumexp, cudaStream_t stream);
 
 // --- sequences for flash: Note [Short documents] in ops/attention/attention_library.cpp ---
 
-// How many sequences flash needs at most for so many rows of the batch of so many tokens each, whatever
-// documents they hold: each row begins one, each long document does, and so does what follows a long
-// document.
+// Returns the maximum number of sequences for flash in rows of the batch of so many tokens each.
+// Each row begins a sequence, and each long document begins one and ends one.
 RONDO_DEVICE constexpr std::int64_t most_sequences(std::int64_t rows, std::int64_t tokens,
                                                    std::int64_t shorter_than) {
   return rows + 2 * (rows * tokens / shorter_than);
 }
 
-// Whether a sequence begins with document i of `borders` (ops/attention/attention.h). Long documents are
-// sequences of their own; what short ones lie between them in a row are one together.
+// Whether a sequence begins with document i of `borders` (ops/attention/attention.h). A long
+// document is one sequence. The short documents between two long ones of a row form one sequence.
 RONDO_DEVICE inline bool sequence_begins(const std::int32_t* borders, std::int64_t i, std::int64_t tokens,
                                          std::int64_t shorter_than) {
   const std::int32_t begin = borders[i], length = borders[i + 1] - begin;
@@ -87,18 +87,19 @@ RONDO_DEVICE inline bool sequence_begins(const std::int32_t* borders, std::int64
   return begin % tokens == 0 || length >= shorter_than || (i > 0 && begin - borders[i - 1] >= shorter_than);
 }
 
-// sequences [room + 1]: borders again, with each run of documents of a row that have fewer than
-// `shorter_than` tokens as one; the tail repeats B * T. REQUIRES: room >= most_sequences(rows, tokens,
-// shorter_than).
+// Writes sequences [room + 1]: the borders, with each run of documents of fewer than `shorter_than`
+// tokens in a row merged into one. The tail repeats B * T. REQUIRES: room >= most_sequences(rows,
+// tokens, shorter_than).
 void merge_short_documents(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
                            std::int64_t tokens, std::int64_t shorter_than, std::int32_t* sequences,
                            std::int64_t room, cudaStream_t stream);
 
-// --- runs of queries for flash: Note [Runs of queries] there, too ---
+// --- runs of queries for flash: Note [Runs of queries] there ---
 
-// Sequences of the run of `length` queries that begins with query `first` of each row, [count + rows] each:
-// borders of queries in the run's tokens of all rows, B * length, and of keys in B * S. `borders` [count] of
-// all rows in order, ending with B * S; null: each row is one, and count is rows + 1. positions [B, T].
+// Writes the sequences of the run of `length` queries that begins with query `first` of each row.
+// of_queries [count + rows] has borders among the run's queries of all rows, B * length; of_keys
+// [count + rows] among B * S. `borders` [count] are those of all rows in order, ending with B * S.
+// Null: each row is one sequence, and count is rows + 1. positions is [B, T].
 struct RunOfQueries {
   std::int64_t first, length, queries;  // queries: T
   const std::int32_t* positions;

@@ -1,5 +1,5 @@
-// Heads as the kernels want them that attention_library.cpp calls, and results as ops/attention/attention.h
-// has them. What is so already is not copied.
+// Converts heads to the layouts of the kernels in attention_library.cpp, and results to the layouts
+// of ops/attention/attention.h. Tensors that have the layout are not copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,23 +8,25 @@
 
 namespace rondo {
 
-// [B, T, H, D]: a view.
+// Returns the view [B, T, H, D].
 at::Tensor by_token(const at::Tensor& x_BHTD);
 
-// The elements of a tensor of i32.
+// Returns the elements of an int32 tensor.
 std::int32_t* int32_data(const at::Tensor& x);
 
-// Heads that kernels can read 16 bytes at a time: elements side by side, nothing expanded.
+// Returns heads that kernels can read 16 bytes at a time: contiguous elements, nothing expanded.
 at::Tensor readable(const at::Tensor& x_BHTD);
 
-// Laid out as empty_heads is.
+// Returns the tensor in the layout of empty_heads.
 at::Tensor as_planned(const at::Tensor& x_BHTD);
 
-// Each group's heads, as often as queries have heads of it; and the sum over them, for gradients.
+// repeat_groups repeats each group's head for the query heads of the group. sum_groups sums over
+// them, for gradients.
 at::Tensor repeat_groups(const at::Tensor& x_BGTD, std::int64_t heads);
 at::Tensor sum_groups(const at::Tensor& grad_BHTD, const at::Tensor& like_BGTD);
 
-// Zeros behind each head's elements change no product; kernels that want equal widths get them so.
+// Pads or cuts each head. Zeros after the elements change no product; they serve kernels that
+// require equal widths.
 at::Tensor widen(const at::Tensor& x_BHTD, std::int64_t width);
 at::Tensor narrow_to(const at::Tensor& x_BHTD, std::int64_t width);
 

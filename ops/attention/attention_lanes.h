@@ -1,5 +1,5 @@
-// Vectors of one instruction set for attention_tiles.cpp, which alone includes this: RONDO_TILES names the
-// set, and so the namespace. The compiler's vector extensions make one source of all sets.
+// Vectors of one instruction set, included only by attention_tiles.cpp. RONDO_TILES names the set
+// and so the namespace. With the compiler's vector extensions, one source serves all sets.
 #pragma once
 
 #include <cstdint>
@@ -56,14 +56,14 @@ constexpr C infinity() {
   return static_cast<C>(__builtin_inf());
 }
 
-// 2^x, the same function in each lane. ops/kernel/exponential.h has e^x, for results down to the smallest and
-// up to infinity; weights of scores in units of log 2 need neither that nor a reduction by log 2. f32: at
-// most 2 units in the last place off for x from -126 to 127, zero below, exactly 1 at 0, and NaN for NaN. x
-// is split into a whole number, which becomes an exponent, and a rest from -1/2 to 1/2, for which 1 + x * (a
-// polynomial of degree 5) is within 1e-8.
+// 2^x in each lane. ops/kernel/exponential.h has e^x, for results down to the smallest number and
+// up to infinity. Weights of scores in units of log 2 need neither that range nor a reduction by
+// log 2. f32: an error of at most 2 units in the last place for x from -126 to 127, zero below,
+// exactly 1 at 0, and NaN for NaN. x is split into a whole number, which becomes an exponent, and a
+// rest from -1/2 to 1/2. For the rest, 1 + x * (a polynomial of degree 5) is within 1e-8.
 inline Vector<float> exp2(Vector<float> x) {
   using Integers = LanesOf<float>::Integers;
-  constexpr float kRound = 12582912.0F + 127.0F;  // 1.5 * 2^23: a sum's last bit is worth 1
+  constexpr float kRound = 12582912.0F + 127.0F;  // 1.5 * 2^23: the last bit of a sum is 1
   const Vector<float> shifted = x + kRound, rest = x - (shifted - kRound);
   Vector<float> y = rest * 0x1.44138ap-13F + 0x1.5f0890p-10F;
   y = y * rest + 0x1.3b2a54p-7F;
@@ -79,7 +79,7 @@ inline Vector<double> exp2(Vector<double> x) {
   return x;
 }
 
-// out[n][m] (+)= sum over k of a[n * a_row + k * a_step] * b[k * ldb + m], added one k after the other.
+// out[n][m] (+)= sum over k of a[n * a_row + k * a_step] * b[k * ldb + m], in the order of k.
 template <class C, int kRows, int kColumns>
 inline void product_block(std::int64_t depth, const C* a, std::int64_t a_row, std::int64_t a_step, const C* b,
                           std::int64_t ldb, C* out, std::int64_t ldo, bool add) {

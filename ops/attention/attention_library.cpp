@@ -1,13 +1,14 @@
-// The cases that each kernel takes are those of attention_choice.h; here is how its operands are put to it.
+// Prepares the operands of each kernel. attention_choice.h defines the cases that each kernel
+// supports.
 //
-// Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there
-// are. Flash launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums
-// in fp32 for each: for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128).
-// So flash is told of at most most_sequences(): documents of short_document() tokens and more are one each,
-// of which there cannot be many, and what short documents lie between them are one together, whose results
-// are wrong and are overwritten by `direct`. What is left are 264,000 blocks, nearly all of which end at
-// once, and 0.4 GB of sums. A launch takes 65,535 sequences, so from 4.2 million tokens on more documents are
-// short.
+// Note [Short documents]. There can be as many documents as tokens, and shapes do not tell their
+// number. Flash launches blocks for each sequence, and its backward stores 128 additional rows of
+// fp32 sums for each. For 8,192 tokens and as many sequences, these are 16.8 million blocks and 17
+// GB (32 heads of 128). So flash gets at most most_sequences() sequences. A document of
+// short_document() tokens or more is one sequence; there cannot be many of them. The short
+// documents between them form one sequence; its results are wrong, and `direct` overwrites them.
+// That leaves 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums. A launch takes
+// 65,535 sequences, so from 4.2 million tokens on, longer documents count as short.
 #include "ops/attention/attention_library.h"
 
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -61,7 +62,7 @@ Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& o
       Tensor(), Tensor(), in.tokens(), in.tokens(), 0.0, /*is_causal=*/true, in.scale);
 }
 
-// --- flash: groups and all ---
+// --- flash, with groups ---
 
 bool is_causal(const Operands& in) { return in.mask.right == 0; }
 
@@ -80,7 +81,7 @@ Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& o
   return {by_token(grad_q), by_token(grad_k), by_token(grad_v)};
 }
 
-// The borders that flash is told of: Note [Short documents].
+// The borders for flash: Note [Short documents].
 Tensor merged_borders(const Operands& in) {
   const cuda::Launch launch(in.q, "attention");
   const Tensor borders = in.borders->contiguous();
@@ -93,15 +94,17 @@ Tensor merged_borders(const Operands& in) {
   return merged;
 }
 
-// Queries [first, first + length) of each row, and the sequences that they and all keys are cut into.
+// Queries [first, first + length) of each row, and the sequences of the run's queries and of all
+// keys.
 struct Run {
   std::int64_t first, length;
   Tensor of_queries, of_keys;
 };
 
-// Note [Runs of queries]: flash aligns the last query of a sequence with its last key. So a run of queries at
-// positions [s, e) of a row is a call of its own, with keys in their order: what documents have before e are
-// sequences, and what lies behind e is one without queries, to which flash gives zero gradients.
+// Note [Runs of queries]: flash aligns the last query of a sequence with its last key. So a run of
+// queries at positions [s, e) of a row is a separate call, with the keys in order. The parts of
+// documents before e are sequences. The keys from e on are a sequence without queries, for which
+// flash gives zero gradients.
 std::vector<Run> runs_of(const Operands& in) {
   const Tensor borders = in.borders ? merged_borders(in) : Tensor();
   if (!in.query_positions) return {{0, in.tokens(), borders, borders}};
@@ -123,13 +126,14 @@ std::vector<Run> runs_of(const Operands& in) {
 }
 
 Operands widened(const Operands& in) {
-  Operands wide = in;
+  Operands widened_operands = in;
   const std::int64_t width = std::max(in.q.size(3), in.v.size(3));
-  wide.q = widen(in.q, width), wide.k = widen(in.k, width), wide.v = widen(in.v, width);
-  return wide;
+  widened_operands.q = widen(in.q, width), widened_operands.k = widen(in.k, width),
+  widened_operands.v = widen(in.v, width);
+  return widened_operands;
 }
 
-Tensor one_behind_the_other(const std::vector<Tensor>& of_runs) {
+Tensor concatenated(const std::vector<Tensor>& of_runs) {
   return of_runs.size() == 1 ? of_runs[0] : at::cat(of_runs, 2);
 }
 
@@ -144,7 +148,7 @@ Outputs flash_sequences_forward(const Operands& narrow) {
     outputs.push_back(unflattened(std::get<0>(results), in.rows()));
     scores.push_back(unflattened(std::get<1>(results).t(), in.rows()));
   }
-  return {narrow_to(one_behind_the_other(outputs), narrow.v.size(3)), one_behind_the_other(scores)};
+  return {narrow_to(concatenated(outputs), narrow.v.size(3)), concatenated(scores)};
 }
 Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, const Tensor& output,
                                    const Tensor& logsumexp) {
@@ -166,12 +170,12 @@ Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, c
     add(grad_k, of_k);
     add(grad_v, of_v);
   }
-  return {narrow_to(one_behind_the_other(grads_of_q), narrow.q.size(3)),
+  return {narrow_to(concatenated(grads_of_q), narrow.q.size(3)),
           narrow_to(unflattened(grad_k, in.rows()), narrow.k.size(3)),
           narrow_to(unflattened(grad_v, in.rows()), narrow.v.size(3))};
 }
 
-// --- efficient: every query has a head of its own, and scores' rows are padded ---
+// --- efficient: one head of keys per head of queries, padded rows of scores ---
 
 constexpr std::int64_t kCausalFromTopLeft = 1;  // LibTorch's CustomMaskType
 constexpr std::int64_t kEfficientPadding = 32;
@@ -187,7 +191,7 @@ Gradients efficient_backward(const Operands& in, const Tensor& grad, const Tenso
                              const Tensor& logsumexp) {
   const Tensor k = repeat_groups(in.k, in.heads()), v = repeat_groups(in.v, in.heads());
   const std::int64_t padded = (in.tokens() + kEfficientPadding - 1) / kEfficientPadding * kEfficientPadding;
-  // Behind the last token weights are exp(-infinity).
+  // After the last token, weights are exp(-infinity).
   const Tensor rows =
       at::full({in.rows(), in.heads(), padded}, std::numeric_limits<float>::infinity(), logsumexp.options());
   rows.narrow(2, 0, in.tokens()).copy_(logsumexp);

@@ -1,14 +1,15 @@
-// Which keys a query sees, as an interval of positions: every term of a mask says from where to where, and
-// the query sees what all terms allow. So a tile of scores is full, partial or empty by four comparisons of
-// bounds, and no mask of tokens by tokens exists anywhere.
+// The keys that a query sees, as an interval of positions. Every term of a mask gives an interval,
+// and the query sees their intersection. So a tile of scores is full, partial or empty by four
+// comparisons of bounds. No mask of tokens by tokens exists anywhere.
 //
-//   window    from `left` tokens before the query to `right` tokens behind it; right = 0 is causal (Child et
-//             al. 2019, arXiv 1904.10509; Jiang et al. 2023, arXiv 2310.06825)
+//   window    from `left` tokens before the query to `right` tokens after it; right = 0 is causal (Child
+//             et al. 2019, arXiv 1904.10509; Jiang et al. 2023, arXiv 2310.06825)
 //   document  the query's own document
-//   chunk     the query's own piece of `chunk` tokens, counted from the beginning of its document, so that a
-//             document means the same wherever it is packed (Llama 4)
+//   chunk     the query's own piece of `chunk` tokens, counted from the beginning of its document, so
+//             that results do not depend on where a document is packed (Llama 4)
 //
-// Positions count the tokens of a row of the batch, from 0. CPU, CUDA and plans share this. No LibTorch.
+// Positions count the tokens of a row of the batch, from 0. CPU, CUDA and plans share this file. No
+// LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,18 @@ struct AttentionMask {
   static constexpr std::int64_t kUnlimited = -1;
 
   std::int64_t left = kUnlimited;  // tokens, >= 0 or kUnlimited
-  std::int64_t right = 0;          // likewise
+  std::int64_t right = 0;          // tokens, >= 0 or kUnlimited
   std::int64_t chunk = 0;          // tokens; 0: no chunks
 
   bool operator==(const AttentionMask&) const = default;
 };
 
-// Positions from `first` up to and without `end`; none where end <= first.
+// Positions from `first` up to but excluding `end`; empty if end <= first.
 struct Span {
   std::int64_t first, end;
 };
 
-// What the query at `position` sees of the document [document.first, document.end), which holds it.
+// Returns the positions that the query at `position` sees. `document` is its document.
 RONDO_DEVICE constexpr Span visible_keys(const AttentionMask& mask, std::int64_t position, Span document) {
   std::int64_t first = document.first, end = document.end;
   if (mask.chunk > 0) {
@@ -45,12 +46,13 @@ RONDO_DEVICE constexpr Span visible_keys(const AttentionMask& mask, std::int64_t
   return {first, end};
 }
 
-// As queries see keys, so is a key seen by the queries of visible_keys(seen_from_keys(mask), ...).
+// The mask as seen from keys: visible_keys(seen_from_keys(mask), ...) are the queries that see a
+// key.
 RONDO_DEVICE constexpr AttentionMask seen_from_keys(const AttentionMask& mask) {
   return {mask.right, mask.left, mask.chunk};
 }
 
-// The same mask over rows of so many tokens, without the terms that hide nothing of them.
+// Returns the same mask for rows of `tokens` tokens, without the terms that hide nothing.
 constexpr AttentionMask effective_mask(AttentionMask mask, std::int64_t tokens) {
   if (mask.left >= tokens - 1) mask.left = AttentionMask::kUnlimited;
   if (mask.right >= tokens - 1 && mask.right > 0) mask.right = AttentionMask::kUnlimited;
@@ -58,9 +60,9 @@ constexpr AttentionMask effective_mask(AttentionMask mask, std::int64_t tokens) 
   return mask;
 }
 
-// How many (query, key) pairs a row of `tokens` has that is one document.
+// Returns the number of (query, key) pairs of a row of `tokens` tokens that is one document.
 constexpr double attended_pairs(const AttentionMask& mask, std::int64_t tokens) {
-  // Of a piece, each of whose queries sees the piece as far as the window goes.
+  // Pairs of one piece, whose queries see the piece as far as the window reaches.
   const auto of_piece = [&mask](std::int64_t length) {
     const auto on_one_side = [length](std::int64_t limit) {
       const std::int64_t most = limit == AttentionMask::kUnlimited || limit >= length ? length - 1 : limit;

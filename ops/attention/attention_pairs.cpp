@@ -1,7 +1,7 @@
-// As attention_tiles.cpp, for bf16 on machines that multiply it in pairs. Scores lie transposed here, too,
-// and queries are in lanes. Three things differ: operands are packed as such products read them, so keys or
-// values are transposed once for a block of queries; what is seen of a tile of keys is widened to multiples
-// of 32; and weights are rounded where they are packed.
+// Like attention_tiles.cpp, for bf16 on machines that multiply it in pairs. Scores are transposed
+// here, too, and queries are in lanes. Three things differ. Operands are packed in the layout of
+// the products, so keys or values are transposed once per block of queries. The visible part of a
+// tile of keys is widened to multiples of 32. Weights are rounded when they are packed.
 #include "ops/attention/attention_pairs.h"
 
 #include "ops/attention/attention_query_tile.h"
@@ -9,7 +9,7 @@
 namespace rondo::attention_tiles {
 namespace {
 
-// Pairs of neighbours in a row, [D / 2][kQueries], and pairs of queries, [kQueries / 2][D].
+// Pairs of neighbors in a row, [D / 2][kQueries], and pairs of queries, [kQueries / 2][D].
 struct PackedQueries : QueryTile<float> {
   Pair *q, *grad, *q_pairs, *grad_pairs;
 };
@@ -19,8 +19,8 @@ struct Scratch {
   std::int64_t width, value_width;
   Bf16 *keys, *values;            // [kKeys][width]
   Bf16* columns;                  // values transposed, [width][kKeys]; backward: keys
-  Bf16* rows;                     // of queries, [kQueries][width], while they are packed
-  Pair* pairs;                    // of keys, [kKeys / 2][width], while they are transposed
+  Bf16* rows;                     // of queries while they are packed, [kQueries][width]
+  Pair* pairs;                    // of keys while they are transposed, [kKeys / 2][width]
   float *scores, *score_grads;    // [kKeys][kQueries]
   Pair* score_pairs;              // weights, [kKeys / 2][kQueries]; backward: gradients of scores
   Bf16 *weight_rows, *grad_rows;  // backward: weights and gradients of scores, [kKeys][kQueries]
@@ -48,12 +48,12 @@ struct Scratch {
   }
 };
 
-// As transpose() of f32, which is as wide as a pair.
+// transpose() of f32, which is as wide as a pair.
 void transpose_pairs(const Pair* from, std::int64_t from_distance, Pair* to, std::int64_t to_distance) {
   transpose(reinterpret_cast<const float*>(from), from_distance, reinterpret_cast<float*>(to), to_distance);
 }
 
-// Queries of a tile in pairs along their rows; and in pairs of queries, where asked for.
+// Packs a tile's queries in pairs along their rows and, if `across` is set, in pairs of queries.
 void pack_queries(const Rows<const Bf16>& rows, std::int64_t first, std::int64_t queries, std::int64_t last,
                   std::int64_t width, std::int64_t padded_width, Bf16* copy, Pair* along, Pair* across) {
   copy_rows(rows, nullptr, first, first + queries, last, kQueries, width, padded_width, copy);
@@ -64,7 +64,7 @@ void pack_queries(const Rows<const Bf16>& rows, std::int64_t first, std::int64_t
   if (across != nullptr) pair_rows(copy, kQueries, padded_width, across, padded_width);
 }
 
-// A tile of keys or values as columns, [padded_width][kKeys].
+// Packs a tile of keys or values as columns, [padded_width][kKeys].
 void pack_columns(const Bf16* rows, std::int64_t padded_width, Pair* pairs, Bf16* columns) {
   pair_rows(rows, kKeys, padded_width, pairs, padded_width);
   for (std::int64_t j = 0; j < kKeys / 2; j += kSide)
@@ -79,7 +79,7 @@ void pack_keys(const Head<Bf16>& head, std::int64_t first, std::int64_t end, con
             scratch.values);
 }
 
-// Scores to weights, in pairs of keys; the sums and outputs so far to the new maxima.
+// Turns scores into weights, in pairs of keys, and rescales sums and outputs to the new maxima.
 void softmax(PackedQueries& tile, const Cover& seen, float scale, std::int64_t value_width, float* scores,
              Pair* weights) {
   for (int lane = 0; lane < kQueries; lane += kSide) {
@@ -130,8 +130,8 @@ void forward(const Forward<Bf16>& head, std::int64_t first, std::int64_t end, st
   for (int t = 0; t * kQueries < end - first; ++t) end_forward(head, first + t * kQueries, scratch.tiles[t]);
 }
 
-// Weights and gradients of scores, the latter without the scale, from scores and gradients of weights: as
-// rows, and the latter in pairs of keys, too.
+// Computes weights and gradients of scores, without the scale, from scores and gradients of
+// weights. Stores them as rows, and the gradients in pairs of keys, too.
 void weights_and_score_grads(const PackedQueries& tile, const Cover& seen, float scale,
                              const Scratch& scratch) {
   struct Row {

@@ -1,6 +1,6 @@
-// Products of bf16 in pairs, for attention_pairs.cpp, which alone includes this: AMX's tiles where they are
-// compiled for, else AVX-512's dot products. Both multiply a [rows][depth] with b [depth / 2][columns][2].
-// And what brings rows into these forms.
+// Products of bf16 in pairs, included only by attention_pairs.cpp. They use AMX tiles if compiled
+// for them, else AVX-512 dot products. Both multiply [rows][depth] by [depth / 2][columns][2]. Also
+// converts rows to these layouts.
 #pragma once
 
 #include <immintrin.h>
@@ -14,8 +14,8 @@ namespace {
 
 using Pair = std::uint32_t;  // two bf16; the lower half is the first
 
-constexpr int kSide = 16;   // rows of a tile of AMX, and lanes of f32
-constexpr int kDepth = 32;  // bf16 that a row of a tile holds
+constexpr int kSide = 16;   // rows of an AMX tile, and lanes of f32
+constexpr int kDepth = 32;  // bf16 elements in a row of a tile
 
 inline std::int64_t up_to(std::int64_t multiple, std::int64_t x) {
   return (x + multiple - 1) / multiple * multiple;
@@ -23,8 +23,8 @@ inline std::int64_t up_to(std::int64_t multiple, std::int64_t x) {
 
 #ifdef __AMX_BF16__
 
-// While alive, this thread's tiles have the shape that products take: all of them 16 rows of 64 bytes.
-// Whoever had tiles before (oneDNN keeps its own set up from call to call) finds their shapes again.
+// During its lifetime, this thread's tiles have the shape of the products: 16 rows of 64 bytes
+// each. The destructor restores the previous shapes (oneDNN keeps its configuration between calls).
 class ProductScope {
  public:
   ProductScope() {
@@ -47,7 +47,7 @@ class ProductScope {
   alignas(64) std::uint8_t before_[64];
 };
 
-// kRows and kColumns are 1 or 2 tiles. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b.
+// kRows and kColumns are 1 or 2 tiles. Tiles 0 to 3 hold sums, 4 and 5 a, 6 and 7 b.
 template <int kRows, int kColumns>
 inline void product_block(std::int64_t depth, const Bf16* a, std::int64_t lda, const Pair* b,
                           std::int64_t ldb, float* out, std::int64_t ldo, bool add) {
@@ -98,7 +98,7 @@ inline void product_rows(std::int64_t depth, std::int64_t columns, const Bf16* a
 inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const Bf16* a,
                          std::int64_t lda, const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo,
                          bool add) {
-  __asm__ volatile("" ::: "memory");  // the compiler does not see what tiles read
+  __asm__ volatile("" ::: "memory");  // the compiler does not know what the tiles read
   std::int64_t n = 0;
   for (; n + 2 * kSide <= rows; n += 2 * kSide)
     product_rows<2>(depth, columns, a + n * lda, lda, b, ldb, out + n * ldo, ldo, add);
@@ -146,18 +146,20 @@ inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t col
 
 #endif
 
-// Two vectors of f32 as one of bf16: to the nearest, ties to even; numbers below 2^-126 become zero.
+// Rounds two vectors of f32 to one of bf16: to nearest, ties to even. Numbers below 2^-126 become
+// zero.
 inline __m512i rounded_halves(Vector<float> lower, Vector<float> upper) {
   return (__m512i)_mm512_cvtne2ps_pbh((__m512)upper, (__m512)lower);
 }
-// As pairs of a first and a second number in each lane.
+// Rounds to pairs: each lane holds a first and a second number.
 inline __m512i rounded_pairs(Vector<float> first, Vector<float> second) {
   const __m512i interleaved = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
                                                23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(interleaved, rounded_halves(first, second));
 }
 
-// to[r / 2][d] = {from[r][d], from[r + 1][d]}, of an even number of rows; width is a multiple of 32.
+// to[r / 2][d] = {from[r][d], from[r + 1][d]}. The number of rows is even; width is a multiple of
+// 32.
 inline void pair_rows(const Bf16* from, std::int64_t rows, std::int64_t width, Pair* to,
                       std::int64_t to_distance) {
   for (std::int64_t r = 0; r < rows; r += 2)

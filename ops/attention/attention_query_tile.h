@@ -1,5 +1,6 @@
-// What attention_tiles.cpp and attention_pairs.cpp share, and nobody else includes: a tile of queries, what
-// it sees of tiles of keys, softmax's maxima and ends. RONDO_TILES is as in attention_lanes.h.
+// Shared by attention_tiles.cpp and attention_pairs.cpp, and included only there: a tile of
+// queries, its visible part of tiles of keys, and the maxima and ends of softmax. RONDO_TILES is as
+// in attention_lanes.h.
 #pragma once
 
 #include "ops/attention/attention_rows.h"
@@ -7,7 +8,7 @@
 namespace rondo::attention_tiles {
 namespace {
 
-// Hands out parts of scratch; without an address it measures.
+// Allocates parts of scratch memory. With a null address it only measures.
 class Arena {
  public:
   explicit Arena(std::byte* data) : data_(reinterpret_cast<std::uintptr_t>(data)) {}
@@ -24,13 +25,13 @@ class Arena {
   std::size_t used_ = 0;
 };
 
-// A tile of queries. Numbers of queries lie in lanes: [...][kQueries].
+// A tile of queries. Per-query values are in lanes: [...][kQueries].
 template <class C>
 struct QueryTile {
   using Integer = typename LanesOf<C>::Integer;
-  std::int64_t queries;        // that exist; the others' numbers are of no consequence
-  Integer *first, *end;        // positions that each sees
-  std::int64_t lowest, upper;  // that any sees; lowest >= upper: none
+  std::int64_t queries;        // existing queries; values of the others are ignored
+  Integer *first, *end;        // positions that each query sees
+  std::int64_t lowest, upper;  // that any query sees; lowest >= upper: no position
   C* out;                      // outputs so far, [V]; backward: gradients of queries, [D]
   C *maximum, *sum;            // of scores in units of log 2, and of their exponentials;
                                // backward: logsumexp in these units, and grad * output
@@ -47,8 +48,8 @@ void begin_tile(const Head<T>& head, std::int64_t first, std::int64_t end, Query
   tile.queries = end - first < kQueries ? end - first : kQueries;
   tile.lowest = head.keys, tile.upper = 0;
   for (int i = 0; i < kQueries; ++i) {
-    const Visible seen =
-        head.visible[i < tile.queries ? first + i : end - 1];  // the missing see what the last does
+    // The missing queries see what the last one sees.
+    const Visible seen = head.visible[i < tile.queries ? first + i : end - 1];
     tile.first[i] = seen.first, tile.end[i] = seen.end;
     if (seen.first >= seen.end) continue;
     if (seen.first < tile.lowest) tile.lowest = seen.first;
@@ -56,8 +57,8 @@ void begin_tile(const Head<T>& head, std::int64_t first, std::int64_t end, Query
   }
 }
 
-// The tiles of queries from `first` up to `end`, begin(first query, tile) called for each; the positions that
-// any of them sees.
+// Fills the tiles of queries from `first` to `end` and calls begin(first query, tile) for each.
+// Returns the positions that any of them sees.
 template <class T, class Tile, class Begin>
 Visible begin_block(const Head<T>& head, std::int64_t first, std::int64_t end, Tile* tiles,
                     const Begin& begin) {
@@ -72,9 +73,9 @@ Visible begin_block(const Head<T>& head, std::int64_t first, std::int64_t end, T
   return all;
 }
 
-// What a tile of queries sees of positions [first, end), widened to multiples of kStep.
+// The part of positions [first, end) that a tile of queries sees, widened to multiples of kStep.
 struct Cover {
-  std::int64_t first, end;  // none where end <= first
+  std::int64_t first, end;  // empty if end <= first
   bool full;                // every query sees all of it
 };
 template <int kStep, class C>
@@ -94,7 +95,7 @@ Cover cover(const QueryTile<C>& tile, std::int64_t first, std::int64_t end) {
   return {from, to, latest <= from && earliest >= to};
 }
 
-// What of `seen` a backward is asked for.
+// Limits `seen` to the keys of a backward.
 template <class T>
 Visible asked(const Backward<T>& head, Visible seen) {
   if (seen.first < head.first_key) seen.first = static_cast<std::int32_t>(head.first_key);
@@ -102,8 +103,8 @@ Visible asked(const Backward<T>& head, Visible seen) {
   return seen;
 }
 
-// Tiles of keys with positions from `range`, and in each of them the tiles of the first `queries` queries of
-// a block that see any of it: run(tile, first position of the tile of keys, what is seen of it), and
+// Iterates over tiles of keys with positions in `range` and, for each, the query tiles of a block
+// that see part of it. Calls run(tile, first position of the tile of keys, visible part). Calls
 // pack(first, end) once before, for a tile of keys that any of them sees.
 template <int kStep, class T, class Tile, class Pack, class Run>
 inline void for_each_cover(const Head<T>& head, const Visible& range, std::int64_t queries, Tile* tiles,
@@ -121,7 +122,7 @@ inline void for_each_cover(const Head<T>& head, const Visible& range, std::int64
   }
 }
 
-// Where the key at `position` is hidden, in each lane.
+// Returns a mask of the lanes that do not see the key at `position`.
 template <class C>
 inline auto hidden(const QueryTile<C>& tile, std::int64_t position, int lane) {
   using Integers = typename LanesOf<C>::Integers;
@@ -130,8 +131,8 @@ inline auto hidden(const QueryTile<C>& tile, std::int64_t position, int lane) {
          (*reinterpret_cast<const Integers*>(tile.end + lane) <= at);
 }
 
-// Scores of a vector of queries to units of log 2, those of hidden keys to -infinity; their maximum, and
-// `maximum`.
+// Scales scores of a vector of queries to units of log 2 and sets those of hidden keys to
+// -infinity. Returns the maximum of the scores and the tile's maximum.
 template <class C>
 inline Vector<C> scale_and_maximum(const QueryTile<C>& tile, const Cover& seen, C scale, int lane,
                                    C* scores) {
@@ -146,7 +147,7 @@ inline Vector<C> scale_and_maximum(const QueryTile<C>& tile, const Cover& seen, 
   return maximum;
 }
 
-// Outputs so far of a vector of queries to new maxima; often none is new.
+// Rescales the outputs of a vector of queries to new maxima; often no maximum is new.
 template <class C>
 inline void shrink_out(const QueryTile<C>& tile, Vector<C> shrink, std::int64_t width, int lane) {
   const auto same = shrink == Vector<C>{} + 1;
@@ -156,7 +157,7 @@ inline void shrink_out(const QueryTile<C>& tile, Vector<C> shrink, std::int64_t 
   for (std::int64_t d = 0; d < width; ++d) lanes(tile.out + d * kQueries + lane) *= shrink;
 }
 
-// Before the first key: the sink is one that has no value.
+// Before the first key: the sink acts as a key without a value.
 template <class T, class C>
 void begin_forward(const Forward<T>& head, QueryTile<C>& tile, std::int64_t out_width) {
   const C sink = static_cast<C>(head.sink) * log2_e<C>();
@@ -175,7 +176,7 @@ void end_forward(const Forward<T>& head, std::int64_t first, const QueryTile<C>&
         tile.sum[i] == 0 ? infinity<C>() : (tile.maximum[i] + log2(tile.sum[i])) / log2_e<C>();
 }
 
-// What every key's part of a query's gradient takes.
+// Computes the values that every key's part of a query's gradient uses.
 template <class T, class C>
 void begin_backward(const Backward<T>& head, std::int64_t first, QueryTile<C>& tile, std::int64_t out_width) {
   for (std::int64_t i = 0; i < out_width * kQueries; ++i) tile.out[i] = 0;

@@ -1,5 +1,5 @@
-// Rows of operands and results, which lie anywhere: into the forms that tiles compute with, and back.
-// Included as attention_query_tile.h is.
+// Converts rows of operands and results between memory and the layouts of the tiles. Included only
+// where attention_query_tile.h is.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ inline float widened(Bf16 x) {
 inline float widened(float x) { return x; }
 inline double widened(double x) { return x; }
 
-// As an element of packed rows: bf16 as it is, or widened.
+// Converts to an element of packed rows: bf16 unchanged, or widened.
 template <class C, class T>
 inline C packed(T x) {
   if constexpr (std::is_same_v<C, T>)
@@ -33,14 +33,14 @@ inline C packed(T x) {
     return widened(x);
 }
 
-// To the nearest bf16, ties to even; NaN stays NaN.
+// Rounds to the nearest bf16, ties to even. NaN stays NaN.
 inline Vector<float> rounded(Vector<float> x) {
   typedef std::uint32_t Bits __attribute__((vector_size(kVectorBytes)));
   const Bits bits = reinterpret_cast<Bits>(x), nearest = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000U;
   return x == x ? reinterpret_cast<Vector<float>>(nearest) : x;
 }
 
-// A vector of numbers as elements.
+// Stores a vector of numbers as elements.
 template <class T>
 inline void store(Vector<SumOf<T>> x, T* to) {
   if constexpr (sizeof(T) == 2) {
@@ -53,7 +53,7 @@ inline void store(Vector<SumOf<T>> x, T* to) {
   }
 }
 
-// A row of `width` numbers, padded to vectors, times a factor.
+// Writes a row of `width` numbers, padded to vectors, times a factor.
 template <class T>
 inline void write_row(const SumOf<T>* numbers, SumOf<T> factor, std::int64_t width, T* to) {
   constexpr int kSide = kLanes<SumOf<T>>;
@@ -65,14 +65,15 @@ inline void write_row(const SumOf<T>* numbers, SumOf<T> factor, std::int64_t wid
   std::memcpy(to + d, rest, static_cast<std::size_t>(width - d) * sizeof(T));
 }
 
-// Asks the memory for a row: neighbours in a head lie far apart, so that no hardware guesses the next.
+// Prefetches a row. Neighboring rows of a head are far apart in memory, so hardware does not
+// prefetch them.
 template <class T>
 inline void prefetch(const T* row, std::int64_t width) {
   for (std::int64_t d = 0; d < width; d += 64 / std::int64_t{sizeof(T)}) __builtin_prefetch(row + d);
 }
 
-// Rows [first, end) as `count` rows of `padded_width`, zeros where there is none. Prefetches as many behind
-// them, but not from `last` on: those come next.
+// Copies rows [first, end) to `count` rows of `padded_width`; missing rows are zero. Prefetches the
+// same number of rows after them, up to `last`.
 template <class T, class C>
 void copy_rows(const Rows<const T>& rows, const std::int32_t* order, std::int64_t first, std::int64_t end,
                std::int64_t last, std::int64_t count, std::int64_t width, std::int64_t padded_width, C* to) {
@@ -86,8 +87,8 @@ void copy_rows(const Rows<const T>& rows, const std::int32_t* order, std::int64_
   }
 }
 
-// to[c][r] = from[r][c], of as many rows and columns as a vector has lanes: blocks off the diagonal of blocks
-// change places, blocks of one first.
+// to[c][r] = from[r][c], with as many rows and columns as a vector has lanes. Swaps off-diagonal
+// blocks, first of size one, then of doubled sizes.
 template <class C>
 inline void transpose(const C* from, std::int64_t from_distance, C* to, std::int64_t to_distance) {
   constexpr int kSide = kLanes<C>;
@@ -111,7 +112,7 @@ inline void transpose(const C* from, std::int64_t from_distance, C* to, std::int
   for (int r = 0; r < kSide; ++r) std::memcpy(to + r * to_distance, &x[r], kVectorBytes);
 }
 
-// Numbers of queries, [width][kQueries], times a factor each, to the queries' rows.
+// Writes per-query numbers, [width][kQueries], times a factor each, to the rows of the queries.
 template <class T, class C>
 void write_rows(const C* numbers, const C* factors, std::int64_t queries, std::int64_t width,
                 const Rows<T>& rows, std::int64_t first) {
@@ -145,7 +146,7 @@ void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std:
   write_row(v, C(1), value_width, grad_v);
 }
 
-// The sum of products of elements: as many sums as a vector has lanes, one after the other at the end.
+// Returns the dot product. It keeps one sum per lane and adds the lanes in order at the end.
 template <class T>
 SumOf<T> dot(const T* one, const T* other, std::int64_t width) {
   using C = SumOf<T>;

@@ -1,11 +1,13 @@
-// A head's block of queries, forward and backward. Compiled once for each set of vector instructions.
+// A head's block of queries, forward and backward. Compiled once for each set of vector
+// instructions.
 //
-// Lanes of vectors are queries. Scores lie transposed, [keys][queries]: so do queries, packed once for a
-// block, and the running maxima, sums and outputs. Then every product multiplies one number of a key or value
-// with a vector of queries, keys and values need no transposition, and softmax is the same arithmetic in each
-// lane, without a sum or maximum across lanes. Only the sums of keys have their own elements in lanes.
+// Queries are in the lanes of vectors. Scores are transposed, [keys][queries]; so are queries
+// (packed once per block), running maxima, sums and outputs. Every product multiplies one number of
+// a key or value by a vector of queries, so keys and values need no transposition. Softmax is the
+// same arithmetic in each lane, without a sum or maximum across lanes. Only sums of keys have the
+// elements of keys in lanes.
 //
-// What a query does not see has weight 0, which adds nothing: a lane's bits depend on no other lane.
+// A hidden key has weight 0, which adds nothing: the bits of a lane depend on no other lane.
 #include "ops/attention/attention_tiles.h"
 
 #include "ops/attention/attention_query_tile.h"
@@ -13,7 +15,8 @@
 namespace rondo::attention_tiles {
 namespace {
 
-// With queries transposed, [D][kQueries], and gradients of outputs, [V][kQueries]; backward as rows, too.
+// Queries transposed, [D][kQueries], and gradients of outputs, [V][kQueries]; for the backward also
+// as rows.
 template <class C>
 struct PackedQueries : QueryTile<C> {
   C *q, *grad, *q_rows, *grad_rows;
@@ -24,7 +27,7 @@ template <class C>
 struct Scratch {
   C *keys, *values;         // [kKeys][D], [kKeys][V]
   C *scores, *score_grads;  // [kKeys][kQueries]
-  C* rows;                  // forward: of queries, while they are packed
+  C* rows;                  // forward: of queries while they are packed
   PackedQueries<C> tiles[kBlockTiles];
 
   Scratch(Arena& arena, std::int64_t width, std::int64_t value_width, bool backward) {
@@ -44,7 +47,7 @@ struct Scratch {
   }
 };
 
-// Queries of a tile as rows, and transposed.
+// Packs a tile's queries as rows and transposed.
 template <class T, class C>
 void pack_queries(const Rows<const T>& rows, std::int64_t first, std::int64_t queries, std::int64_t last,
                   std::int64_t width, C* as_rows, C* transposed) {
@@ -62,7 +65,7 @@ void pack_keys(const Head<T>& head, std::int64_t first, std::int64_t end, Scratc
             scratch.values);
 }
 
-// Scores to weights; the sums and outputs so far to the new maxima.
+// Turns scores into weights and rescales sums and outputs to the new maxima.
 template <class T, class C>
 void softmax(QueryTile<C>& tile, const Cover& seen, C scale, std::int64_t value_width, C* scores) {
   const std::int64_t keys = seen.end - seen.first;
@@ -111,7 +114,7 @@ void forward(const Forward<T>& head, std::int64_t first, std::int64_t end, std::
   for (int t = 0; t * kQueries < end - first; ++t) end_forward(head, first + t * kQueries, scratch.tiles[t]);
 }
 
-// Scores and gradients of weights to weights and gradients of scores, the latter without the scale.
+// Turns scores and gradients of weights into weights and gradients of scores, without the scale.
 template <class T, class C>
 void weights_and_score_grads(const QueryTile<C>& tile, const Cover& seen, C scale, C* scores,
                              C* score_grads) {

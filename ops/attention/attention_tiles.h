@@ -1,7 +1,8 @@
-// What attention_cpu.cpp asks of the tiles: one query head's block of queries, forward or backward. The same
-// source is compiled for several sets of vector instructions (ops/CMakeLists.txt): unlike the loops of
-// ops/kernel/parallel_rows.h, tiles are written in vectors of a set's width, and contract products and sums.
-// No LibTorch: a standard function compiled for AVX-512 must not be the one that the linker keeps for all.
+// The interface between attention_cpu.cpp and the tiles: one query head's block of queries, forward
+// or backward. The same source is compiled for several sets of vector instructions
+// (ops/CMakeLists.txt). Unlike the loops of ops/kernel/parallel_rows.h, tiles use vectors of a
+// set's width and contract products and sums. No LibTorch: the linker must not pick a standard
+// function compiled for AVX-512 for the whole program.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace rondo::attention_tiles {
 
 constexpr int kQueries = 32;                    // of a tile
 constexpr int kKeys = 128;                      // positions of a tile
-constexpr int kBlockTiles = 8;                  // query tiles that share a tile's packed keys
+constexpr int kBlockTiles = 8;                  // query tiles that share the packed keys of a tile
 constexpr int kBlock = kQueries * kBlockTiles;  // queries of a block
 
 struct Bf16 {
@@ -25,7 +26,7 @@ struct Visible {
   std::int32_t first, end;
 };
 
-// One head's rows of a tensor; elements of a row lie side by side.
+// One head's rows of a tensor. The elements of a row are contiguous.
 template <class T>
 struct Rows {
   T* data = nullptr;
@@ -38,14 +39,14 @@ template <class T>
 struct Head {
   Rows<const T> q, k, v;
   const Visible* visible = nullptr;         // of each query
-  const std::int32_t* key_order = nullptr;  // row of k and v, by position; null: in order
+  const std::int32_t* key_order = nullptr;  // row of k and v by position; null: in order
   std::int64_t queries = 0, keys = 0, width = 0, value_width = 0;
   double scale = 1;
 };
 
 template <class T>
 struct Forward : Head<T> {
-  double sink = 0;  // -infinity: none
+  double sink = 0;  // -infinity: no sink
   Rows<T> output;
   Rows<SumOf<T>> logsumexp;  // rows of one number
 };
@@ -54,25 +55,25 @@ template <class T>
 struct Backward : Head<T> {
   Rows<const T> grad, output;
   Rows<const SumOf<T>> logsumexp;
-  Rows<T> grad_q;                           // no data: none wanted
-  SumOf<T>* key_sums = nullptr;             // of keys from first_key, aligned as scratch; null: none wanted
+  Rows<T> grad_q;                // no data: not computed
+  SumOf<T>* key_sums = nullptr;  // of keys from first_key, aligned like scratch; null: not computed
   std::int64_t first_key = 0, end_key = 0;  // positions; first_key is a multiple of kKeys
 };
 
 template <class T>
 struct Kernels {
-  // Queries [first, end), at most a block, beginning at a multiple of kQueries.
+  // Queries [first, end): at most one block, from a multiple of kQueries on.
   void (*forward)(const Forward<T>&, std::int64_t first, std::int64_t end, std::byte* scratch);
-  // Adds to key_sums, writes grad_q.
+  // Adds to key_sums and writes grad_q.
   void (*backward)(const Backward<T>&, std::int64_t first, std::int64_t end, std::byte* scratch);
-  // Sums of the key at first_key + i to where its gradients lie.
+  // Writes the sums of the key at first_key + i to its gradients.
   void (*write_key_sums)(const SumOf<T>* key_sums, std::int64_t i, double scale, std::int64_t width,
                          std::int64_t value_width, T* grad_k, T* grad_v);
   std::size_t (*scratch_bytes)(std::int64_t width, std::int64_t value_width);
   std::size_t (*key_sums_bytes)(std::int64_t keys, std::int64_t width, std::int64_t value_width);
 };
 
-// Scratch and key_sums are aligned to this.
+// Alignment of scratch and key_sums in bytes.
 constexpr std::size_t kAlignment = 64;
 
 struct Tiles {
@@ -84,7 +85,7 @@ struct Tiles {
 
 extern const Tiles portable, avx2, avx512;
 
-// For machines that multiply bf16 in pairs: with AVX-512's dot products, or with AMX's tiles.
+// For machines that multiply bf16 in pairs: by AVX-512 dot products, or by AMX tiles.
 extern const Kernels<Bf16> avx512_bf16, amx;
 
 }  // namespace rondo::attention_tiles

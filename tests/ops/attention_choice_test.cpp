@@ -79,10 +79,11 @@ TEST_CASE("windows and chunks take flash in bf16, and direct in other types") {
   CHECK(choose_attention(latent) == AttentionKernel::direct);
   CHECK(choose_attention(with(latent, [](auto& c) { c.mask.chunk = 512; })) == AttentionKernel::flash);
   CHECK(attention_kernel_in_words(window) ==
-        "attention: flash, a window of 128 tokens (cuDNN's has no windows here)");
+        "attention: flash, a window of 128 tokens (cuDNN does not support windows)");
   CHECK(attention_kernel_in_words(chunks) ==
-        "attention: flash, documents of fewer than 128 tokens direct, chunks of 2048 tokens (cuDNN's has no "
-        "chunks here)");
+        "attention: flash, documents of fewer than 128 tokens direct, chunks of 2048 tokens (cuDNN does not "
+        "support "
+        "chunks)");
 }
 
 TEST_CASE("terms of a mask that hide nothing of a row are none") {
@@ -100,9 +101,8 @@ TEST_CASE("heads too wide for every kernel are refused with what to do") {
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::config);
     CHECK(std::string(error.what()) ==
-          "no attention kernel on CUDA has heads of 520 and 520 elements (with documents): at most 512; make "
-          "heads "
-          "narrower, or turn training.document_attention off with bf16 or fp32");
+          "no attention kernel on CUDA supports heads of 520 and 520 elements (with documents), at most 512; "
+          "use narrower heads, or turn training.document_attention off with bf16 or fp32");
   }
 }
 
@@ -124,14 +124,15 @@ TEST_CASE("a requested kernel computes what it can, and refuses the rest with th
     return "";
   };
   CHECK(refusal(requested(with(kLlama, [](auto& c) { c.documents = true; }), "cudnn")) ==
-        "compile.attention = \"cudnn\": cuDNN's has no documents here; \"auto\" takes the first kernel that "
-        "can");
-  CHECK(refusal(requested(kLatent, "flash")) ==
-        "compile.attention = \"flash\": flash has no heads of 192 and 128 elements; \"auto\" takes the first "
-        "kernel that can");
+        "compile.attention = \"cudnn\": cuDNN does not support documents; \"auto\" selects the first kernel "
+        "that supports the case");
+  CHECK(
+      refusal(requested(kLatent, "flash")) ==
+      "compile.attention = \"flash\": flash does not support heads of 192 and 128 elements; \"auto\" selects "
+      "the first kernel that supports the case");
   CHECK(refusal(requested(with(kLlama, [](auto& c) { c.width = 520; }), "direct")) ==
-        "compile.attention = \"direct\": direct has heads of at most 512 elements; \"auto\" takes the first "
-        "kernel that can");
+        "compile.attention = \"direct\": direct supports heads of at most 512 elements; \"auto\" selects "
+        "the first kernel that supports the case");
 }
 
 TEST_CASE("the choice is put in words with the reason") {
@@ -139,13 +140,13 @@ TEST_CASE("the choice is put in words with the reason") {
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.requested = AttentionKernel::flash; })) ==
         "attention: flash (compile.attention)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.deterministic = true; })) ==
-        "attention: flash (cuDNN's is not deterministic)");
+        "attention: flash (cuDNN is not deterministic)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.documents = true; })) ==
-        "attention: flash, documents of fewer than 128 tokens direct (cuDNN's has no documents here)");
+        "attention: flash, documents of fewer than 128 tokens direct (cuDNN does not support documents)");
   CHECK(attention_kernel_in_words(with(kLatent, [](auto& c) { c.cudnn = 90900; })) ==
-        "attention: efficient (flash has no heads of 192 and 128 elements)");
+        "attention: efficient (flash does not support heads of 192 and 128 elements)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.type = Type::fp32; })) ==
-        "attention: efficient (flash is for bf16)");
+        "attention: efficient (flash requires bf16)");
 }
 
 }  // namespace rondo
