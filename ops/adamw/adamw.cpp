@@ -45,7 +45,7 @@ void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run) {
 
 float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
 
-// Calls f with an element of each: moments and gradients are of the parameter's type, or bf16.
+// Calls f with an element of each type: moments and gradients have the parameter's type, or bf16.
 template <class F>
 void with_types(const Tensor& parameter, const Tensor& moments, const Tensor& gradient, const F& f) {
   with_dtype(parameter, "adamw", [&](auto type) {
@@ -93,7 +93,7 @@ void adamw_meta_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
 }
 
-// On every device: copies, overwritten.
+// For every device: updates copies.
 AdamWResults adamw_of_copies(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs,
                              TensorList gradients, const Tensor& step, const Tensor& learning_rate,
                              const Tensor& gradient_scale, const Tensor& found_inf, double beta1,
@@ -134,7 +134,7 @@ void check_adamw(const AdamWOperands& x) {
   for (std::size_t k = 0; k < count; ++k) {
     const Tensor& parameter = x.parameters[k];
     check_float("adamw", "a parameter", parameter);
-    // Or in bf16, where `other` is, beside f32.
+    // May be bf16 with an f32 parameter if `other` is bf16.
     const auto like_parameter = [&](const char* name, const Tensor& tensor, const Tensor& other) {
       const bool narrow = other.scalar_type() == at::kBFloat16 && parameter.scalar_type() == at::kFloat;
       check_operand("adamw", name, tensor, parameter.sizes(),
@@ -145,7 +145,7 @@ void check_adamw(const AdamWOperands& x) {
     like_parameter("a gradient", x.gradients[k], x.gradients[k]);
     RONDO_ASSERT(
         parameter.is_contiguous() && x.exp_avgs[k].is_contiguous() && x.exp_avg_sqs[k].is_contiguous(),
-        "adamw: what is overwritten has to be contiguous");
+        "adamw: overwritten tensors must be contiguous");
   }
   check_operand("adamw", "step", x.step, {}, at::kFloat);
   check_operand("adamw", "learning_rate", x.learning_rate, {}, at::kFloat);

@@ -1,6 +1,6 @@
-// Many tensors share a launch; a block takes a chunk of a tensor, a thread eight neighbours at a time. Every
-// thread computes the factors from the scalars, which costs less than a launch of its own. Compiled without
-// contraction: the bits of the CPU's.
+// Many tensors share a launch. A block takes a chunk of a tensor, a thread eight consecutive
+// elements at a time. Every thread computes the factors from the scalars, which costs less than
+// another launch. Compiled without contraction, for the bits of the CPU.
 #include "ops/adamw/adamw_cuda.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/tensor_chunks.cuh"
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
   const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
-  const std::int64_t whole = wide ? end - (end - begin) % kVector : begin;  // the end of the whole pieces
+  // end of the full vectors
+  const std::int64_t whole = wide ? end - (end - begin) % kVector : begin;
   for (std::int64_t i = begin + threadIdx.x * kVector; i < whole; i += kThreads * kVector) {
     float p[kVector], m[kVector], v[kVector], g[kVector];
     load_some<true>(parameter, i, whole, p);

@@ -19,7 +19,7 @@ void adamw_cuda_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_
                  bool decoupled_weight_decay) {
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
   const cuda::Launch launch(step, "adamw");
-  std::vector<Tensor> contiguous;  // until the launches
+  std::vector<Tensor> contiguous;  // alive until the launches
   std::map<cuda::UpdatedElements, std::vector<cuda::UpdatedTensor>> by_elements;
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const Tensor& gradient = contiguous.emplace_back(gradients[k].contiguous());

@@ -1,5 +1,5 @@
-// The kernel of ops/adamw/adamw.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no
-// wait. No LibTorch.
+// The CUDA kernel of ops/adamw/adamw.h: plain addresses, checked by the caller. Runs on `stream`
+// without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ struct UpdatedTensor {
   std::int64_t count;  // elements
 };
 
-// f32 or bf16 each; beside parameters of bf16 all are.
+// f32 or bf16 each; with bf16 parameters all are bf16.
 struct UpdatedElements {
   Element parameter, moments, gradient;
   auto operator<=>(const UpdatedElements&) const = default;
@@ -30,7 +30,7 @@ struct AdamWScalars {
   const float *step, *learning_rate, *gradient_scale, *found_inf;
 };
 
-// All tensors are of these elements. A launch for every 90 tensors.
+// Updates tensors with these element types, in one launch for every 90 tensors.
 void adamw(const UpdatedElements& elements, std::span<const UpdatedTensor> tensors,
            const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream);
 

@@ -1,8 +1,8 @@
-// The arithmetic of an update (ops/adamw/adamw.h), in fp32 or, of fp64 elements, in fp64: what CPU and CUDA
-// share. No LibTorch.
+// The arithmetic of an update (ops/adamw/adamw.h), shared by CPU and CUDA: in fp32, or in fp64 for
+// fp64 elements. No LibTorch.
 //
-// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then + - * /, square
-// roots and fused multiply-adds are all there is, which IEEE 754 rounds alike everywhere.
+// REQUIRES: includers are compiled without contraction of products and sums. Then all operations
+// are + - * /, square roots and fused multiply-adds, which IEEE 754 rounds the same everywhere.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace rondo {
 
 struct AdamWOptions {
-  bool decoupled_weight_decay =
-      true;  // AdamW (Loshchilov and Hutter, 2019); false: Adam, decay added to the gradient
+  // true: AdamW (Loshchilov and Hutter, 2019). false: Adam, decay is added to the gradient.
+  bool decoupled_weight_decay = true;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
@@ -25,9 +25,9 @@ struct AdamWOptions {
 
 namespace adam {
 
-constexpr std::int64_t kChunk = 16384;  // elements that a task of the CPU, or a block, takes
+constexpr std::int64_t kChunk = 16384;  // elements of a CPU task, or of a block
 
-// base^exponent; pow differs between devices.
+// Returns base^exponent; pow differs between devices.
 RONDO_DEVICE inline double power(double base, std::int64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent >>= 1, base *= base)
@@ -35,17 +35,17 @@ RONDO_DEVICE inline double power(double base, std::int64_t exponent) {
   return result;
 }
 
-// What all elements of an update have in common.
+// The factors shared by all elements of an update.
 template <class Real>
 struct FactorsIn {
   Real gradient_scale;
-  Real kept, added;  // how much of the parameter stays, and how much is added to its gradient
+  Real kept, added;  // kept part of the parameter, and its part added to the gradient
   Real one_minus_beta1, beta2, one_minus_beta2;
   Real minus_step_size, correction2, eps;
 };
 using Factors = FactorsIn<float>;
 
-// The update is the step-th, from 1.
+// `step` is the number of the update, from 1.
 template <class Real = float>
 RONDO_DEVICE inline FactorsIn<Real> factors(const AdamWOptions& o, float step, float learning_rate,
                                             float gradient_scale) {

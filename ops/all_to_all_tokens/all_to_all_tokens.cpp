@@ -1,5 +1,5 @@
-// The exchange on every device, and autograd. What goes to a rank lies together, and mostly all of it goes:
-// then rows leave from where they are and arrive where they stay, without a copy.
+// The exchange on every device, and autograd. The rows for a rank are contiguous, and mostly all
+// are sent. Then rows are sent from their place and received in their final place, without a copy.
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
 
 #include <ATen/ops/empty.h>
@@ -34,8 +34,8 @@ std::int64_t sum(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-// Rows to pack, of no allocator on the CPU: a group's thread may let go of a tensor a moment after its wait,
-// and no allocator should see that.
+// Packed rows, allocated without an allocator on the CPU. A group's thread may release a tensor
+// shortly after its wait, and no allocator should record that.
 Tensor buffer_for(std::int64_t count, const Tensor& rows) {
   const std::vector<std::int64_t> sizes = {count, rows.size(1)};
   if (!rows.is_cpu()) return at::empty(sizes, rows.options());
@@ -45,7 +45,7 @@ Tensor buffer_for(std::int64_t count, const Tensor& rows) {
   return at::from_blob(bytes.release(), sizes, free_bytes, rows.options());
 }
 
-// What a group is given of rows. Gloo has no bf16, and see above.
+// Returns rows in the form that a group sends. Gloo has no bf16; see also above.
 Tensor message(const Tensor& rows) {
   if (!rows.is_cpu()) return rows;
   return at::from_blob(const_cast<void*>(rows.const_data_ptr()),
@@ -54,7 +54,6 @@ Tensor message(const Tensor& rows) {
 }
 
 // The dispatcher passes names by value.
-// NOLINTBEGIN(performance-unnecessary-value-param)
 Tensor all_to_all_tokens_cpu(const Tensor& rows, const Tensor& offered, const Tensor& sent,
                              const Tensor& received, bool back, std::int64_t result_rows, std::string group) {
   return all_to_all_by_counts(rows, {offered, sent, received}, back, result_rows, group);
@@ -106,20 +105,21 @@ Tensor all_to_all_by_counts(const Tensor& some_rows, const RowCounts& on_host, b
                received = counts_in(on_host.received);
   const std::int64_t home = back ? result_rows : rows.size(0), away = back ? rows.size(0) : result_rows;
   const std::int64_t arrived = sum(received);
-  RONDO_ASSERT(sum(offered) == home, "an exchange offers each of its rows to one rank");
-  RONDO_ASSERT(arrived <= away, "what an exchange receives has room");
+  RONDO_ASSERT(sum(offered) == home, "all_to_all_tokens: each row must be offered to one rank");
+  RONDO_ASSERT(arrived <= away, "all_to_all_tokens: received rows exceed the result");
   const Tensor result = at::empty({result_rows, rows.size(1)}, rows.options());
   const auto backend = c10d::resolve_process_group(group)->getBackend(rows.device().type());
   const auto exchange = [&](const Tensor& to, const Tensor& from, Counts of_to, Counts of_from) {
-    Tensor output = message(to), input = message(from);  // Gloo takes the counts away
+    Tensor output = message(to), input = message(from);  // Gloo consumes the counts
     backend->alltoall_base(output, input, of_to, of_from)->wait();
   };
   const bool all_goes = sent == offered;
   const Tensor packed = all_goes ? (back ? result : rows) : buffer_for(sum(sent), rows);
-  // Calls body(rows in their place, the same rows packed) for what goes to each rank.
+  // Calls body(rows in place, the same rows packed) for the rows of each rank.
   const auto for_each_rank = [&](const Tensor& in_place, const auto& body) {
     for (std::size_t p = 0, at = 0, from = 0; p < sent.size(); from += offered[p], at += sent[p], ++p) {
-      RONDO_ASSERT(sent[p] >= 0 && sent[p] <= offered[p], "an exchange sends what it offers");
+      RONDO_ASSERT(sent[p] >= 0 && sent[p] <= offered[p],
+                   "all_to_all_tokens: sent rows exceed the offered rows");
       if (sent[p] > 0) body(in_place.narrow(0, from, sent[p]), packed.narrow(0, at, sent[p]));
     }
   };

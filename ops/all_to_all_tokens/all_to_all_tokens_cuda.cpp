@@ -1,5 +1,5 @@
-// all_to_all_tokens on CUDA: the host waits for the counts, once a call, and issues everything else on the
-// current stream, which waits for the group's.
+// all_to_all_tokens on CUDA. The host waits for the counts once per call and issues everything else
+// on the current stream, which waits for the group's stream.
 #include <ATen/ops/stack.h>
 #include <torch/library.h>
 

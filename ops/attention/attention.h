@@ -1,9 +1,9 @@
 // Attention with masks as one dispatcher op, so that a traced graph does not depend on the device.
 //
-//   rondo::attention(q, k, v, document_borders?, scale, left, right, chunk, sinks?, query_positions?,
-//                    key_positions?, query_runs) -> (output, logsumexp)
-//   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale, left, right,
-//                             chunk, query_positions?, key_positions?, query_runs)
+//   rondo::attention(q, k, v, document_borders?, scale, left, right, chunk, sinks?,
+//                    query_positions?, key_positions?, query_runs) -> (output, logsumexp)
+//   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale, left,
+//                             right, chunk, query_positions?, key_positions?, query_runs)
 //       -> (grad_q, grad_k, grad_v)
 //   rondo::attention_sinks_backward(grad, output, logsumexp, sinks) -> grad_sinks
 //

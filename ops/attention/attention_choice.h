@@ -3,15 +3,16 @@
 //
 // The first kernel that supports the case, in this order:
 //
-//   cudnn      bf16, causal without any other mask. Not with debug.deterministic, because its backward
-//              adds atomically.
-//   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows are
-//              arguments. Documents and chunks are sequences: narrower values are widened, and short
-//              documents go to `direct`. Rows whose queries form one or two runs take one call per run.
+//   cudnn      bf16, causal without any other mask. Not with debug.deterministic, because its
+//              backward adds atomically.
+//   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows
+//              are arguments. Documents and chunks are sequences: narrower values are widened, and
+//              short documents go to `direct`. Rows whose queries form one or two runs take one
+//              call per run.
 //   efficient  bf16 and fp32 of any width, causal without any other mask.
-//   direct     Rondo's own: fp32, bf16 and fp64 of up to 512 elements, any mask, queries and keys at any
-//              positions. A warp computes a row of scores. For comparisons and short documents; many
-//              times slower than the others on long documents.
+//   direct     Rondo's own: fp32, bf16 and fp64 of up to 512 elements, any mask, queries and keys
+//              at any positions. A warp computes a row of scores. For comparisons and short documents;
+//              many times slower than the others on long documents.
 //
 // Sinks are an epilogue of any of them. `compile.attention` selects one kernel for all cases; a
 // case that it does not support is an error.

@@ -2,11 +2,11 @@
 // and the query sees their intersection. So a tile of scores is full, partial or empty by four
 // comparisons of bounds. No mask of tokens by tokens exists anywhere.
 //
-//   window    from `left` tokens before the query to `right` tokens after it; right = 0 is causal (Child
-//             et al. 2019, arXiv 1904.10509; Jiang et al. 2023, arXiv 2310.06825)
+//   window    from `left` tokens before the query to `right` tokens after it; right = 0 is causal
+//             (Child et al. 2019, arXiv 1904.10509; Jiang et al. 2023, arXiv 2310.06825)
 //   document  the query's own document
-//   chunk     the query's own piece of `chunk` tokens, counted from the beginning of its document, so
-//             that results do not depend on where a document is packed (Llama 4)
+//   chunk     the query's own piece of `chunk` tokens, counted from the beginning of its document,
+//             so that results do not depend on where a document is packed (Llama 4)
 //
 // Positions count the tokens of a row of the batch, from 0. CPU, CUDA and plans share this file. No
 // LibTorch.

@@ -94,7 +94,8 @@ inline void product_rows(std::int64_t depth, std::int64_t columns, const Bf16* a
   if (m < columns) product_block<kRows, 1>(depth, a, lda, b + m, ldb, out + m, ldo, add);
 }
 
-// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of kDepth.
+// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of
+// kDepth.
 inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const Bf16* a,
                          std::int64_t lda, const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo,
                          bool add) {
@@ -132,7 +133,8 @@ inline void product_block(std::int64_t depth, const Bf16* a, std::int64_t lda, c
     for (int c = 0; c < kColumns; ++c) _mm512_store_ps(out + r * ldo + c * kSide, sums[r][c]);
 }
 
-// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of kDepth.
+// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of
+// kDepth.
 inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const Bf16* a,
                          std::int64_t lda, const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo,
                          bool add) {

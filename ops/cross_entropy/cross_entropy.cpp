@@ -1,9 +1,10 @@
-// The ops on every device, their shape rules, and the kernels over rows for the CPU.
+// The ops on every device, their shape rules, and the CPU kernels over rows.
 //
-// A block of a row's logits is widened, its powers are taken and added up while it lies in the first cache.
-// Where a block has a larger logit than those before it, what was added up so far is scaled (Milakov and
-// Gimelshein 2018, arXiv 1805.02867). So memory is read once, and loops have neither calls nor branches. Sums
-// are added up in a fixed number of lanes, enough of them that no sum waits for the one before.
+// A block of a row's logits is widened, and its powers are computed and added while it is in the
+// first-level cache. If a block has a larger logit than the blocks before it, the sum so far is
+// rescaled (Milakov and Gimelshein 2018, arXiv 1805.02867). So memory is read once, and loops have
+// neither calls nor branches. Sums are accumulated in a fixed number of lanes, enough that no
+// addition waits for the previous one.
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include <ATen/ops/empty.h>
@@ -61,7 +62,7 @@ RowStatistics<SumOf<Logit>> statistics_of(const Logit* row, std::int64_t classes
       all.largest = of_block;
     }
 
-    const T base = all.largest == kNone ? T(0) : all.largest;  // nothing but -inf so far: no power of it
+    const T base = all.largest == kNone ? T(0) : all.largest;  // only -inf so far: no power of it
     for (std::int64_t v = 0; v < whole_lanes; ++v) block[v] = exponential(block[v] - base);
     for (std::int64_t v = 0; v < whole_lanes; v += kLanes)
       for (std::int64_t i = 0; i < kVectors; ++i) {
@@ -81,8 +82,8 @@ SumOf<Logit> logit_at(const Logit* row, std::int64_t place, std::int64_t classes
   return is_class(place, classes) ? static_cast<T>(row[place]) : std::numeric_limits<T>::quiet_NaN();
 }
 
-// What a row's logits are turned into. A place that is no class gets no gradient of its own: the loss is a
-// nan and stops the step.
+// Turns a row's logits into gradients. A place that is no class gets no gradient of its own: the
+// loss is then a nan and stops the step.
 template <class T>
 struct RowGradient {
   T largest, scale, of_place;
@@ -227,7 +228,7 @@ namespace {
 void check_cross_entropy(const char* op, const Tensor& logits, const Tensor& labels) {
   check_float(op, "logits", logits);
   RONDO_ASSERT(logits.dim() == 2 && logits.is_contiguous(),
-               std::string(op) + ": logits are rows, contiguous");
+               std::string(op) + ": logits must be contiguous rows");
   check_operand(op, "labels", labels, {logits.size(0)}, at::kLong);
 }
 
@@ -261,7 +262,8 @@ struct CrossEntropyLoss : torch::autograd::Function<CrossEntropyLoss> {
     context->save_for_backward({logits, labels, largest, sum});
     context->saved_data["ignored"] = ignored;
     context->mark_non_differentiable({largest, sum});
-    context->set_materialize_grads(false);  // largest and sum have no gradients: no zeros in their place
+    // largest and sum have no gradients; no zeros replace them
+    context->set_materialize_grads(false);
     return {loss, largest, sum};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -1,5 +1,5 @@
-// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients. The sum of all losses
-// is one block's, in f64.
+// One block per row, in two sweeps: statistics, with loads of 16 bytes, then gradients. One block
+// sums all losses in f64.
 #include "ops/cross_entropy/cross_entropy_cuda.h"
 #include "ops/cross_entropy/cross_entropy_math.h"
 #include "ops/kernel/element.cuh"
@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kThreads = 512, kWarps = kThreads / kWarp;
 
-// What one instruction loads.
+// The logits that one instruction loads.
 template <class Logit>
 using Logits = Pack<Logit, kWide<Logit>>;
 
-// Packs of a row, and the index of the first logit behind them; none where the row lies askew.
+// Returns the number of packs of a row; 0 if the row is not aligned.
 template <class Logit>
 __device__ std::int64_t packs_of(const Logit* row, std::int64_t classes) {
   return aligned(row) ? classes / kWide<Logit> : 0;
@@ -29,7 +29,7 @@ __device__ RowStatistics<float> merged_with(RowStatistics<float> mine, int lane_
   return mine;
 }
 
-// Of the whole block, in every thread.
+// Returns the statistics of the whole block in every thread.
 __device__ RowStatistics<float> merged(RowStatistics<float> mine) {
   __shared__ float largest[kWarps], sums[kWarps];
   for (int mask = kWarp / 2; mask > 0; mask /= 2) mine = merged_with(mine, mask);
@@ -55,7 +55,7 @@ __device__ RowStatistics<float> statistics_of(const Logit* row, std::int64_t cla
   const std::int64_t count = packs_of(row, classes);
   RowStatistics<float> mine;
   std::int64_t i = threadIdx.x;
-  for (; i + kThreads < count; i += 2 * kThreads) {  // two loads under way
+  for (; i + kThreads < count; i += 2 * kThreads) {  // two concurrent loads
     const Logits<Logit> first = packs[i], second = packs[i + kThreads];
 #pragma unroll
     for (int k = 0; k < kLogits; ++k) mine.add(widened(first.at[k]));
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
     if (gradient != nullptr) fill_with_zeros(row, classes);
     return;
   }
-  // Read before the threads meet in statistics_of, behind which the row is overwritten.
+  // Read before the barrier in statistics_of; after it the row is overwritten.
   const float of_label = threadIdx.x == 0 ? logit_at(row, label, classes) : 0;
   const RowStatistics<float> statistics = statistics_of(row, classes);
   if (threadIdx.x == 0) losses[blockIdx.x] = row_loss(statistics, of_label);

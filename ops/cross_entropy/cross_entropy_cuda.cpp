@@ -1,4 +1,4 @@
-// The kernels over rows of logits on CUDA, and the ops with them.
+// The kernels over rows of logits on CUDA, and the ops that use them.
 #include "ops/cross_entropy/cross_entropy_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
@@ -14,7 +14,7 @@ using at::Tensor;
 
 cuda::LogitRows operands(const cuda::Launch& launch, const Tensor& logits_RV) {
   TORCH_CHECK(logits_RV.scalar_type() == at::kFloat || logits_RV.scalar_type() == at::kBFloat16,
-              "cross_entropy on CUDA is for f32 and bf16");
+              "cross_entropy on CUDA requires f32 or bf16");
   return {logits_RV.data_ptr(), launch.element(logits_RV), logits_RV.size(0), logits_RV.size(1)};
 }
 const std::int64_t* labels_of(const Tensor& labels) { return labels.const_data_ptr<std::int64_t>(); }

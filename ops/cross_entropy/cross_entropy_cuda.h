@@ -1,6 +1,6 @@
-// The kernels of CrossEntropyRows (ops/cross_entropy/cross_entropy.h) on CUDA, one block a row: launched on
-// `stream`, no wait. No LibTorch. Rows of `classes` logits lie one behind the other. Every operand of a row
-// is f32, and so are scalars.
+// The CUDA kernels of CrossEntropyRows (ops/cross_entropy/cross_entropy.h), one block per row. They
+// run on `stream` without waiting. No LibTorch. Rows of `classes` logits are contiguous. Operands
+// per row and scalars are f32.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,8 @@ struct LogitRows {
   std::int64_t rows = 0, classes = 0;
 };
 
-// Losses; with `gradient`, a number on the device, logits are overwritten by their gradients.
+// Computes the losses. If `gradient`, a number on the device, is set, logits are overwritten by
+// their gradients.
 void cross_entropy_losses(const LogitRows& of, const std::int64_t* labels, std::int64_t ignored,
                           const float* gradient, float* losses, cudaStream_t stream);
 
@@ -28,12 +29,12 @@ void cross_entropy_gradients(const LogitRows& of, const std::int64_t* places, co
                              const float* sums, const float* gradients, const float* place_gradients,
                              cudaStream_t stream);
 
-// The sum of the losses, by one block.
+// Sums the losses, by one block.
 void cross_entropy_total(const float* largest, const float* sums, const float* logits_at_labels,
                          const std::int64_t* labels, std::int64_t ignored, std::int64_t rows, float* loss,
                          cudaStream_t stream);
 
-// grad_logits has the logits' element and may be the logits.
+// grad_logits has the element type of the logits and may share their memory.
 void cross_entropy_backward(const float* grad, const LogitRows& of, const std::int64_t* labels,
                             const float* largest, const float* sums, std::int64_t ignored, void* grad_logits,
                             cudaStream_t stream);

@@ -1,9 +1,9 @@
-// The arithmetic of a cross-entropy over one row of logits (ops/cross_entropy/cross_entropy.h): what CPU and
-// CUDA share. No LibTorch.
+// The arithmetic of a cross-entropy over one row of logits (ops/cross_entropy/cross_entropy.h),
+// shared by CPU and CUDA. No LibTorch.
 //
-// With logits x of V classes, m their largest and s = sum(exp(x - m)): loss = log(s) - (x[label] - m), and
-// its gradient is exp(x - m) / s, less 1 at the label. Logits are computed in SumOf their type: f32 and bf16
-// in float, f64 in double.
+// With logits x of V classes, m their maximum and s = sum(exp(x - m)): loss = log(s) - (x[label] -
+// m). Its gradient is exp(x - m) / s, minus 1 at the label. Logits are computed in SumOf their
+// type: f32 and bf16 in float, f64 in double.
 #pragma once
 
 #include <cmath>
@@ -14,8 +14,9 @@
 
 namespace rondo {
 
-// Of the logits seen so far, in one sweep (Milakov and Gimelshein 2018, arXiv 1805.02867): the largest, and
-// the sum of exp(logit - largest). A nan or +inf makes the sum a nan, or what is computed with it.
+// Statistics of the logits so far, in one sweep (Milakov and Gimelshein 2018, arXiv 1805.02867):
+// the maximum, and the sum of exp(logit - largest). A nan or +inf makes the sum, or results
+// computed from it, a nan.
 template <class T>
 struct RowStatistics {
   T largest = -INFINITY;
@@ -30,7 +31,7 @@ struct RowStatistics {
     }
   }
   RONDO_DEVICE inline void add(const RowStatistics& other) {
-    if (other.sum == 0) return;  // nothing but -inf, if anything
+    if (other.sum == 0) return;  // only -inf, if anything
     if (other.largest > largest) {
       sum = sum * exponential(largest - other.largest) + other.sum;
       largest = other.largest;
@@ -40,15 +41,15 @@ struct RowStatistics {
   }
 };
 
-// `label_logit`: of a label among the classes; a nan for any other, so that the step counts as one that is
-// not finite.
+// `label_logit` is the logit of the label, or a nan if the label is no class, so that the step
+// counts as non-finite.
 template <class T>
 RONDO_DEVICE inline T row_loss(const RowStatistics<T>& row, T label_logit) {
   return std::log(row.sum) - (label_logit - row.largest);
 }
 
-// What multiplies exp(x - largest) in the gradient of every logit of a row whose loss has the gradient
-// `gradient`.
+// Returns the factor of exp(x - largest) in the gradient of every logit of a row. `gradient` is
+// that of the row's loss.
 template <class T>
 RONDO_DEVICE inline T row_scale(T gradient, T sum) {
   return gradient / sum;

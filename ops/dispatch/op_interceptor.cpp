@@ -14,7 +14,7 @@ void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   interceptor->call(op, keys, stack);
 }
 
-// A key that LibTorch itself leaves unused.
+// A dispatch key that LibTorch itself does not use.
 TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>()); }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Every op that a thread calls, as LibTorch's dispatcher sees it below autograd and functionalization: with
-// its schema and its arguments, right before the kernel. Ops that a composite op calls are seen, those that a
-// kernel calls need not be: that is up to the interceptor.
+// Intercepts every op of a thread as LibTorch's dispatcher sees it below autograd and
+// functionalization: with schema and arguments, right before the kernel. Ops called by a composite
+// op are intercepted. Whether ops called by a kernel are intercepted is up to the interceptor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,9 +25,9 @@ class OpInterceptor {
   ~OpInterceptor() = default;
 };
 
-// While it lives, ops of this thread with c10::DispatchKey::Fake among their keys go to `to`: those of
-// tensors that have it, and all while c10::impl::IncludeDispatchKeyGuard includes it. REQUIRES: one at a time
-// a thread.
+// During its lifetime, ops of this thread with c10::DispatchKey::Fake among their keys go to `to`.
+// These are ops on tensors that have the key, and all ops while c10::impl::IncludeDispatchKeyGuard
+// includes it. REQUIRES: at most one at a time per thread.
 class Interception {
  public:
   explicit Interception(OpInterceptor& to);
@@ -36,7 +36,7 @@ class Interception {
   Interception& operator=(const Interception&) = delete;
 };
 
-// "aten.mm.default": as graphs name it.
+// Returns the name used in graphs: "aten.mm.default".
 std::string op_name(const c10::OperatorHandle& op);
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Matrices of float8: checks, shape rules, kernels for the CPU. Rows are walked twice: for the largest number
-// of each piece of a row, of which a block has one or more, and to round. A transposed matrix is copied
-// first.
+// Matrices of float8: checks, shape rules, CPU kernels. Rows are read twice: for the largest
+// magnitude of each piece of a row (a block has one or more pieces), and for rounding. A transposed
+// matrix is copied first.
 #include "ops/float8/float8.h"
 
 #include <ATen/TensorOperators.h>
@@ -40,7 +40,7 @@ void with_format(at::ScalarType dtype, const F& f) {
 // Sizes of a matrix in blocks.
 struct Blocks {
   std::int64_t rows, columns;        // of a block
-  std::int64_t of_rows, of_columns;  // how many there are along each dimension
+  std::int64_t of_rows, of_columns;  // number of blocks along each dimension
 
   Blocks(const Tensor& matrix, const Float8Block& block)
       : rows(block.rows == 0 ? matrix.size(0) : block.rows),
@@ -101,12 +101,12 @@ Float8Matrix quantize_float8_cpu(const Tensor& x_in, std::int64_t block_rows, st
 
 Tensor float8_mm_cpu(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
                      at::ScalarType dtype, bool, bool emulate) {
-  RONDO_ASSERT(emulate, "float8_mm: a CPU has no products of float8; emulate is asked for");
+  RONDO_ASSERT(emulate, "float8_mm: a CPU has no products of float8; set emulate");
   float8_mm_result(a, scale_a, b, scale_b, dtype);
   return emulated_float8_mm(a, scale_a, b, scale_b, dtype);
 }
 
-// What the values stand for.
+// Returns values times scales.
 Tensor dequantized(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
   const Blocks blocks(values, float8_block(values, scales));
   const Tensor wide = values.to(dtype).view({blocks.of_rows, blocks.rows, blocks.of_columns, blocks.columns});
@@ -132,10 +132,10 @@ std::vector<std::int64_t> scale_sizes(const Blocks& blocks) {
 void check_scales(const char* name, const Tensor& values, const Tensor& scales) {
   const std::string op = "float8_mm: ";
   RONDO_ASSERT(values.dim() == 2 && values.is_contiguous() && is_float8(values.scalar_type()),
-               op + name + " is a contiguous matrix of float8");
+               op + name + " must be a contiguous matrix of float8");
   RONDO_ASSERT(scales.dim() == 2 && scales.scalar_type() == at::kFloat && scales.size(0) > 0 &&
                    values.size(0) % scales.size(0) == 0,
-               op + name + " has float32 scales of equal blocks of rows");
+               op + name + " must have float32 scales of equal blocks of rows");
 }
 
 }  // namespace
@@ -156,16 +156,16 @@ Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, st
                                     at::ScalarType dtype) {
   check_float("quantize_float8", "x", x);
   RONDO_ASSERT(x.dim() == 2 && x.numel() > 0 && (x.stride(0) == 1 || x.stride(1) == 1),
-               "quantize_float8: x is a matrix with dense rows or dense columns");
+               "quantize_float8: x must be a matrix with dense rows or dense columns");
   RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
-                                     ", and has to be a float8 type");
+                                     ", but must be a float8 type");
   const bool of_rows = block_rows == 1 && (block_columns == 0 || block_columns == kFloat8Block);
   const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
-  RONDO_ASSERT(of_rows || square, "quantize_float8: no scales of blocks of " + std::to_string(block_rows) +
-                                      " x " + std::to_string(block_columns));
+  RONDO_ASSERT(of_rows || square, "quantize_float8: unsupported scales of blocks of " +
+                                      std::to_string(block_rows) + " x " + std::to_string(block_columns));
   const Blocks blocks(x, {block_rows, block_columns});
   RONDO_ASSERT(x.size(0) % blocks.rows == 0 && x.size(1) % blocks.columns == 0,
-               "quantize_float8: the sizes of x are no multiples of its blocks");
+               "quantize_float8: the sizes of x must be multiples of its blocks");
   const std::vector<std::int64_t> sizes = scale_sizes(blocks);
   const auto options = x.options().dtype(at::kFloat);
   Tensor scales;
@@ -188,9 +188,9 @@ Tensor float8_mm_result(const Tensor& a, const Tensor& scale_a, const Tensor& b,
                         at::ScalarType dtype) {
   check_scales("a", a, scale_a);
   check_scales("b", b, scale_b);
-  RONDO_ASSERT(a.size(1) == b.size(1), "float8_mm: rows of a and b are equally long");
+  RONDO_ASSERT(a.size(1) == b.size(1), "float8_mm: rows of a and b must have the same length");
   RONDO_ASSERT(a.scalar_type() == at::kFloat8_e4m3fn || b.scalar_type() == at::kFloat8_e4m3fn,
-               "float8_mm: a or b is float8_e4m3fn");
+               "float8_mm: a or b must be float8_e4m3fn");
   const Tensor result = at::empty({a.size(0), b.size(0)}, a.options().dtype(dtype));
   check_float("float8_mm", "the result", result);
   return result;

@@ -1,8 +1,9 @@
-// A block takes a tile of 128 x 128, a thread four runs of eight neighbours of it, held in registers. Pieces
-// of rows and squares lie in one tile, so x is read once. Dense columns become rows in shared memory, as
-// float8. Where more than a tile shares a scale, a kernel before leaves the largest number of each part of x,
-// and every tile looks through these, from the last one, which caches may still hold. But a dense row that
-// shares a scale is a block's, which walks it twice, the second time out of a cache.
+// A block takes a tile of 128 x 128; a thread holds four runs of eight consecutive elements in
+// registers. Pieces of rows and squares are within one tile, so x is read once. Dense columns
+// become rows in shared memory, as float8. If a scale spans more than a tile, an earlier kernel
+// writes the largest magnitude of each part of x. Every tile reads these, from the last one on,
+// which may still be in caches. The exception is a dense row that shares a scale: one block reads
+// it twice, the second time from a cache.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -17,15 +18,16 @@ namespace {
 using float8::Format;
 
 constexpr int kTile = 128, kTileThreads = 512, kThreads = 256;
-constexpr int kAlong = kTile / kVector, kAcross = kTileThreads / kAlong;  // threads of a line, and lines
-constexpr int kRuns = kTile / kAcross;                                    // of a thread
+// Threads of a line, and lines.
+constexpr int kAlong = kTile / kVector, kAcross = kTileThreads / kAlong;
+constexpr int kRuns = kTile / kAcross;  // of a thread
 static_assert(kRuns == 4, "numbers of neighbouring columns make a word of float8");
-// In a search of a whole matrix: runs of a thread at a time, elements of a block, parts.
+// In a search of a whole matrix: concurrent runs of a thread, elements of a block, parts.
 constexpr int kRunsOfPiece = 4;
 constexpr std::int64_t kPiece = kThreads * kVector * kRunsOfPiece, kMostParts = 512;
 constexpr std::int64_t kLeastLines = 256, kMostPartsOfRow = 16;  // in a search of dense columns
 
-// Eight neighbours as words, since a read of elements would be waited for at once, to take them apart.
+// Eight consecutive elements as words, since a read of elements would wait for unpacking.
 template <class T>
 struct alignas(16) Run {
   std::uint32_t words[kVector * sizeof(T) / 4];
@@ -37,14 +39,14 @@ struct alignas(16) Run {
   }
 };
 
-// A matrix as lines whose elements lie side by side: its rows, or its columns.
+// A matrix as lines of contiguous elements: its rows, or its columns.
 template <class T>
 struct Lines {
   const T* x;
   std::int64_t lines, width, stride;
   bool aligned;  // every line begins at a multiple of 16 bytes
 
-  // [first, first + 8) of a line; zeros where the matrix has none.
+  // Returns elements [first, first + 8) of a line; zeros outside the matrix.
   __device__ Run<T> run(std::int64_t line, std::int64_t first) const {
     const T* const from = x + line * stride + first;
     if (aligned && line < lines && first + kVector <= width) return *reinterpret_cast<const Run<T>*>(from);
@@ -58,7 +60,7 @@ struct Lines {
   }
 };
 
-// --- largest numbers: what is none does not count ---
+// --- largest magnitudes; nans do not count ---
 
 __device__ inline float larger(float largest, float x) { return fmaxf(largest, fabsf(x)); }
 template <class T>
@@ -68,7 +70,7 @@ __device__ float larger(float largest, const Run<T>& run) {
   return largest;
 }
 
-// The largest over the block, for every thread. `warps` holds 32 numbers of shared memory.
+// Returns the block's largest magnitude to every thread. `warps`: 32 numbers of shared memory.
 __device__ float block_largest(float largest, float* warps) {
   const auto warp_largest = [](float x) {
 #pragma unroll
@@ -82,10 +84,10 @@ __device__ float block_largest(float largest, float* warps) {
   return warp_largest(lane < blockDim.x / kWarp ? warps[lane] : 0.0f);
 }
 
-// What so many threads have each seen of 128 rows.
+// Largest magnitudes of 128 rows, as seen by kSeen threads each.
 template <int kSeen>
 struct LargestOfRows {
-  float seen[kSeen][kTile + 4];  // four more than rows: threads of one row meet other banks
+  float seen[kSeen][kTile + 4];  // four more than rows: threads of one row use different banks
   __device__ float row(int row) const {
     float largest = 0;
 #pragma unroll
@@ -94,13 +96,13 @@ struct LargestOfRows {
   }
 };
 
-// --- numbers of float8, four in a word ---
+// --- float8 numbers, four per word ---
 
 template <int kCount>
 using Words = Pack<std::uint32_t, kCount / 4>;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-// By an instruction, whose numbers are float8::rounded's; which NaN it gives, it does not promise.
+// Rounds by an instruction that equals float8::rounded, except for the kind of NaN.
 template <Format format>
 __device__ std::uint32_t rounded_pair(float low, float high) {
   std::uint16_t pair;
@@ -112,7 +114,7 @@ __device__ std::uint32_t rounded_pair(float low, float high) {
 }
 #endif
 
-// Calls write(round), which writes words round(x); twice where the instruction met what is no number.
+// Calls write(round), which writes words round(x). Calls it twice if the instruction saw a nan.
 template <Format format, class Write>
 __device__ void write_rounded(const Write& write) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -137,7 +139,7 @@ __device__ void write_rounded(const Write& write) {
   });
 }
 
-// Numbers [first, first + 4 kWords) of a row of `count`, as far as it has them.
+// Stores numbers [first, first + 4 kWords) of a row of `count`, as far as the row has them.
 template <int kWords>
 __device__ void store_words(std::uint8_t* row, std::int64_t first, std::int64_t count, bool aligned,
                             const Pack<std::uint32_t, kWords>& words) {
@@ -152,14 +154,14 @@ __device__ void store_words(std::uint8_t* row, std::int64_t first, std::int64_t 
 
 // --- kernels ---
 
-// `searched` holds the largest numbers of parts of the matrix; or of each row, row by row within a part.
+// `searched`: largest magnitudes of parts of the matrix, or of each row, row by row within a part.
 template <class T, Format format, bool kDenseRows>
 __global__ void __launch_bounds__(kTileThreads)
     tile_kernel(const Lines<T> of, const Float8Share share, const float* searched, const int parts,
                 const Float8Target to, const bool aligned) {
   __shared__ LargestOfRows<kDenseRows ? kAlong : kAcross> most;
   __shared__ float factors[kTile], warps[kWarp];
-  // Rows of dense columns. Word w of row r is at w ^ 2 (r / 8), so a warp's writes meet 32 banks.
+  // Rows of dense columns. Word w of row r is at w ^ 2 (r / 8): a warp writes to 32 banks.
   alignas(16) __shared__ std::uint32_t turned[kDenseRows ? 1 : kTile][kTile / 4];
   const int thread = static_cast<int>(threadIdx.x), along = thread % kAlong, across = thread / kAlong;
   const auto tiles_of_line = static_cast<unsigned>((of.width + kTile - 1) / kTile);
@@ -170,13 +172,13 @@ __global__ void __launch_bounds__(kTileThreads)
                      first_row = kDenseRows ? first_line : first,
                      first_column = kDenseRows ? first : first_line;
 
-  Run<T> runs[kRuns];  // of rows `across`, `across` + 32, ...; or of neighbouring columns
+  Run<T> runs[kRuns];  // of rows `across`, `across` + 32, ...; or of consecutive columns
 #pragma unroll
   for (int i = 0; i < kRuns; ++i)
     runs[i] = of.run(first_line + (kDenseRows ? across + i * kAcross : across * kRuns + i),
                      first + along * kVector);
 
-  // Of what the thread's scale is for: a row of the tile, or all of it.
+  // The largest magnitude under the thread's scale: of a row of the tile, or of all of it.
   float largest = 0;
   if (share == Float8Share::piece) {
     if constexpr (kDenseRows) {
@@ -255,7 +257,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// A block a dense row.
+// One block per dense row.
 template <class T, Format format>
 __global__ void __launch_bounds__(kThreads)
     row_kernel(const Lines<T> of, const Float8Target to, const bool aligned) {
@@ -276,7 +278,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A block leaves the largest number of its part of a matrix.
+// Each block writes the largest magnitude of its part of a matrix.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     search_kernel(const Lines<T> in, const unsigned pieces, const unsigned pieces_of_line, float* parts) {
@@ -295,7 +297,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) parts[blockIdx.x] = largest;
 }
 
-// The largest numbers of 128 rows in a part of the columns, which are dense.
+// The largest magnitudes of 128 rows in a part of the dense columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     search_rows_kernel(const Lines<T> in, const std::int64_t lines_of_part, float* parts) {
@@ -331,7 +333,7 @@ Lines<T> lines_of(const Float8Source& x) {
           aligned(x.x, count == 1 ? 0 : apart)};
 }
 
-// The same numbers in one line where nothing lies between the lines.
+// Returns the matrix as one line if there are no gaps between its lines.
 Float8Source as_few_lines(const Float8Source& x) {
   if (x.stride != width_of_lines(x)) return x;
   return {1, x.rows * x.columns, x.element, x.x, /*dense_rows=*/true, x.rows * x.columns};
@@ -345,14 +347,14 @@ std::int64_t columns_of_part(const Float8Source& x) {
   return std::max(kLeastLines, (x.columns + kMostPartsOfRow - 1) / kMostPartsOfRow);
 }
 
-// How many parts of the matrix, or of each row, are searched before.
+// Returns the number of parts of the matrix, or of each row, that are searched first.
 unsigned parts_of(const Float8Source& x, Float8Share share) {
   if (share == Float8Share::whole)
     return static_cast<unsigned>(std::min<std::int64_t>(kMostParts, pieces_of(as_few_lines(x))));
   return share == Float8Share::row && !x.dense_rows ? blocks_for(x.columns, columns_of_part(x)) : 0;
 }
 
-// Calls f(x's type, the format).
+// Calls f(element type of x, format).
 template <class F>
 void with_types(Element element, Format format, const F& f) {
   with_f32_or_bf16(element, [&](auto type) {

@@ -1,31 +1,31 @@
-// Matrices of float8 numbers with scales, and their products (Micikevicius et al., "FP8 Formats for Deep
-// Learning", 2022, arXiv 2209.05433).
+// Matrices of float8 numbers with scales, and their products (Micikevicius et al., "FP8 Formats for
+// Deep Learning", 2022, arXiv 2209.05433).
 //
-//   rondo::quantize_float8(Tensor x, int block_rows, int block_columns, ScalarType dtype, bool power_of_two)
-//       -> (Tensor values, Tensor scales)
-//     x [M, K], dense rows or dense columns, f32, bf16 or, on the CPU, f64. `dtype`: float8_e4m3fn or
-//     float8_e5m2, of values [M, K], contiguous. Each block of x has a scale, f32, so that x is about its
-//     value times its scale; the largest of a block becomes the largest number of dtype, or, by a power of
-//     two, at least half of it. What is no number is the one NaN 0x7f, and a block with an infinity has no
-//     numbers.
+//   rondo::quantize_float8(Tensor x, int block_rows, int block_columns, ScalarType dtype,
+//                          bool power_of_two) -> (Tensor values, Tensor scales)
+//     x [M, K], dense rows or dense columns, f32, bf16 or, on the CPU, f64. values [M, K] are
+//     contiguous and of `dtype`: float8_e4m3fn or float8_e5m2. Each block of x has a scale, f32,
+//     such that x is about value times scale. The largest magnitude of a block becomes the largest
+//     number of dtype or, with power_of_two, at least half of it. A nan becomes the NaN 0x7f; a block with
+//     an infinity has no numbers.
 //
-//       block            scales          how they lie
+//       block            scales          layout
 //       whole            [1, 1]
 //       1 x whole        [M, 1]
-//       1 x 128          [M, K / 128]    column by column
-//       128 x 128        [M / 128, C]    C: K / 128 rounded up to a multiple of 4; zeros behind the last
+//       1 x 128          [M, K / 128]    column-major
+//       128 x 128        [M / 128, C]    C: K / 128 rounded up to a multiple of 4; zero padding
 //
-//     Whole is 0. M and K are multiples of the block. The last two are those of the DeepSeek-V3 report (2024,
-//     arXiv 2412.19437), laid out as cuBLASLt reads them.
+//     Whole is 0. M and K are multiples of the block. The last two are those of the DeepSeek-V3
+//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads.
 //
 //   rondo::float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype,
 //                    bool fast_accumulation, bool emulate) -> Tensor
-//     a [M, K] and b [N, K] with their scales, as above; not both float8_e5m2, nor both with scales of
-//     128 x 128. The product of a with the transpose of b, [M, N] of `dtype`: bf16 or f32, on the CPU f64.
-//     `fast_accumulation`: the GPU may add up with fewer bits. `emulate`: what values and scales stand for is
-//     multiplied in f32 (f64 for f64), on any device. Without it a GPU must have products of float8 (compute
-//     capability 8.9; 9.0 for blocks of 128, which are of float8_e4m3fn, and for scales of rows with f32
-//     results or float8_e5m2), and K and N are multiples of 16.
+//     a [M, K] and b [N, K] with their scales, as above; not both float8_e5m2, nor both with scales
+//     of 128 x 128. Returns a times the transpose of b, [M, N] of `dtype`: bf16 or f32, on the CPU
+//     f64. `fast_accumulation`: the GPU may accumulate with fewer bits. `emulate`: the dequantized
+//     matrices are multiplied in f32 (f64 for f64), on any device. Otherwise the GPU must have
+//     float8 products: compute capability 8.9, or 9.0 for blocks of 128 (float8_e4m3fn only) and for
+//     scales of rows with f32 results or float8_e5m2. K and N are then multiples of 16.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,15 +47,15 @@ Float8Matrix quantize_float8(const at::Tensor& x, Float8Block block, at::ScalarT
 at::Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dtype,
                      bool fast_accumulation, bool emulate);
 
-// What kernels of every device, and the shape rules, begin with: operands checked, results allocated.
-// Operands that are not as above end in Error(internal).
+// Check the operands and allocate the results, for the kernels of every device and the shape rules.
+// Throw Error(internal) for operands other than described above.
 Float8Matrix quantize_float8_result(const at::Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                     at::ScalarType dtype);
 at::Tensor float8_mm_result(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                             const at::Tensor& scale_b, at::ScalarType dtype);
-// The block of a matrix with these scales, without zeros.
+// Returns the block of a matrix with these scales, without zeros.
 Float8Block float8_block(const at::Tensor& values, const at::Tensor& scales);
-// The emulated product.
+// Returns the emulated product.
 at::Tensor emulated_float8_mm(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                               const at::Tensor& scale_b, at::ScalarType dtype);
 

@@ -1,6 +1,7 @@
-// Products are LibTorch's (_scaled_mm_v2), on Hopper cuBLASLt's. They take a scale a matrix, for both; one a
-// row, for both; or scales of 1 x 128 and of 128 x 128, in any pair but two of 128 x 128. Scales of other
-// pairs are written out to one a row, or one for 128 elements of a row.
+// Products are LibTorch's (_scaled_mm_v2), cuBLASLt's on Hopper. They support one scale per matrix
+// for both, one per row for both, or scales of 1 x 128 and of 128 x 128 in any combination but two
+// of 128 x 128. Scales of other combinations are expanded to one per row, or one per 128 elements
+// of a row.
 #include "ops/float8/float8_cuda.h"
 
 #include <ATen/BlasBackend.h>
@@ -36,14 +37,15 @@ Float8Matrix quantize_float8_cuda(const Tensor& x, std::int64_t block_rows, std:
                                   scales.stride(1),
                                   dtype == at::kFloat8_e4m3fn ? float8::Format::e4m3 : float8::Format::e5m2,
                                   power_of_two};
-  // Behind the results, which could be of the same size: the first such request gets the planned address.
+  // Allocated after the results, which may have the same size: the first request gets the planned
+  // address.
   const Tensor workspace = at::empty({cuda::float8_workspace(source, share)}, scales.options());
   cuda::quantize_float8(source, share, target, workspace.mutable_data_ptr<float>(), launch.stream());
   launch.check();
   return result;
 }
 
-// One scale a row, [rows, 1]. REQUIRES: a row has one.
+// Returns one scale per row, [rows, 1]. REQUIRES: each row has one scale.
 Tensor scales_of_rows(const Tensor& values, const Tensor& scales) {
   const std::int64_t rows = values.size(0), blocks = scales.size(0);
   return scales.narrow(1, 0, 1).expand({blocks, rows / blocks}).reshape({rows, 1}).contiguous();
@@ -54,7 +56,7 @@ struct Scaling {
   Tensor scales;
 };
 
-// `block` is that of these scales.
+// `block` is the block of these scales.
 Scaling scaling_of_blocks(const Tensor& values, const Tensor& scales, const Float8Block& block) {
   const std::int64_t columns = values.size(1);
   if (block.columns == columns) {
@@ -65,7 +67,8 @@ Scaling scaling_of_blocks(const Tensor& values, const Tensor& scales, const Floa
   return {ScalingType::BlockWise128x128, scales.contiguous().t()};
 }
 
-// With a scale a row LibTorch 2.11 calls cuBLASLt on Hopper, and a kernel that takes less elsewhere.
+// For a scale per row, LibTorch 2.11 calls cuBLASLt on Hopper, and a more restricted kernel
+// elsewhere.
 void require_support(const Tensor& b, at::ScalarType dtype, ScalingType type) {
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(b.device().index());
   const bool hopper = gpu.major == 9, rows = type == ScalingType::RowWise;
@@ -74,10 +77,10 @@ void require_support(const Tensor& b, at::ScalarType dtype, ScalingType type) {
   if (hopper || (!of_hopper && (gpu.major > 8 || (gpu.major == 8 && gpu.minor == 9)))) return;
   throw Error(
       ExitCode::environment,
-      fmt::format("quantize.linear.float8: products of float8 {}need a GPU of compute capability {}, "
-                  "and {} has {}.{}; set quantize.linear.float8.emulate = true, which works everywhere",
+      fmt::format("quantize.linear.float8: products of float8 {}require a GPU of compute capability {}, "
+                  "but {} has {}.{}; set quantize.linear.float8.emulate = true, which works on any GPU",
                   !of_hopper ? ""
-                  : rows     ? "with a scale a row, of float32 or by float8_e5m2, "
+                  : rows     ? "with a scale per row, of float32 or by float8_e5m2, "
                              : "with scales of 128 elements ",
                   of_hopper ? "9.0 (Hopper)" : "8.9 or above", gpu.name, gpu.major, gpu.minor));
 }
@@ -88,18 +91,18 @@ Tensor float8_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tensor& b, c
   Tensor result = float8_mm_result(a, scale_a, b, scale_b, dtype);
   if (emulate) return emulated_float8_mm(a, scale_a, b, scale_b, dtype);
   RONDO_ASSERT(a.size(1) % 16 == 0 && b.size(0) % 16 == 0,
-               "float8_mm: a GPU multiplies rows of a multiple of 16 elements, to as many columns");
+               "float8_mm: on a GPU, sizes of rows and columns must be multiples of 16");
   const Float8Block block_a = float8_block(a, scale_a), block_b = float8_block(b, scale_b);
-  // The sum of a piece is scaled on its own, and there is no fast form of it.
+  // The sum of a piece is scaled separately and has no fast variant.
   const bool of_pieces = block_a.columns < a.size(1) || block_b.columns < b.size(1);
   Scaling of_a, of_b;
   if (of_pieces) {
     of_a = scaling_of_blocks(a, scale_a, block_a);
     of_b = scaling_of_blocks(b, scale_b, block_b);
     RONDO_ASSERT(a.scalar_type() == b.scalar_type(),
-                 "float8_mm: with scales of 128 elements both matrices are float8_e4m3fn");
+                 "float8_mm: with scales of 128 elements both matrices must be float8_e4m3fn");
     RONDO_ASSERT(of_a.type != ScalingType::BlockWise128x128 || of_b.type != ScalingType::BlockWise128x128,
-                 "float8_mm: a or b has scales of pieces of rows");
+                 "float8_mm: a or b must have scales of pieces of rows");
   } else if (block_a.rows == a.size(0) && block_b.rows == b.size(0)) {
     of_a = {ScalingType::TensorWise, scale_a.narrow(1, 0, 1)};
     of_b = {ScalingType::TensorWise, scale_b.narrow(1, 0, 1)};

@@ -1,5 +1,5 @@
-// Quantization of ops/float8/float8.h on CUDA: plain addresses, checked by the caller. Launched on `stream`,
-// no wait. No LibTorch.
+// Quantization of ops/float8/float8.h on CUDA: plain addresses, checked by the caller. Runs on
+// `stream` without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,22 +15,25 @@ struct Float8Source {
   std::int64_t rows, columns;  // at least 1 each
   Element element;             // f32 or bf16
   const void* x;
-  bool dense_rows;      // elements of a row lie side by side; otherwise those of a column
+  bool dense_rows;      // elements of a row are contiguous; otherwise those of a column
   std::int64_t stride;  // elements from row to row, or from column to column
 };
 
-// What shares a scale: all, a row, 128 elements of a row, 128 x 128. The sizes are multiples of it.
+// The elements that share a scale: all, a row, 128 elements of a row, 128 x 128. Sizes are
+// multiples of it.
 enum class Float8Share : std::uint8_t { whole, row, piece, square };
 
 struct Float8Target {
   std::uint8_t* values;  // [rows, columns], contiguous
   float* scales;
-  std::int64_t scale_row, scale_column;  // numbers from a scale to that below it, and beside it
+  // numbers from a scale to the one below it, and to the one next to it
+  std::int64_t scale_row, scale_column;
   float8::Format format;
   bool power_of_two;
 };
 
-// How many numbers of f32 quantize_float8 leaves between its kernels. 0: it takes one kernel, and none.
+// Returns how many f32 numbers quantize_float8 stores between its kernels. 0: it uses one kernel
+// and no workspace.
 std::int64_t float8_workspace(const Float8Source& x, Float8Share share);
 void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
                      cudaStream_t stream);

@@ -18,12 +18,12 @@ Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,
   return quantize_float8(x, block, dtype, /*power_of_two=*/recipe != tensorwise);
 }
 
-// Of what is multiplied row by row.
+// Quantizes an operand that is multiplied row by row.
 Float8Matrix quantized_rows(const Tensor& x, Float8Recipe recipe, at::ScalarType dtype = at::kFloat8_e4m3fn) {
   return quantized(x, recipe, recipe == tensorwise ? kWhole : recipe == blockwise ? kPiece : kRow, dtype);
 }
 
-// Gradients have the larger range where a whole matrix shares a scale.
+// Gradients use the larger range if a whole matrix shares a scale.
 Float8Matrix quantized_gradient(const Tensor& gradient, Float8Recipe recipe) {
   return quantized_rows(gradient, recipe, recipe == tensorwise ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn);
 }

@@ -1,7 +1,7 @@
-// Linear layers in float8: scales are found anew for each product, from what this rank multiplies.
+// Linear layers in float8. Scales are computed for each product from this rank's operands.
 //
-// x [N, in], weight [out, in], gradient [N, out] of one dtype, f32, bf16 or f64, which is that of the
-// results. Sizes are multiples of float8_granule(recipe).
+// x [N, in], weight [out, in] and gradient [N, out] have one dtype, f32, bf16 or f64, which is also
+// that of the results. Sizes are multiples of float8_granule(recipe).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,10 @@
 
 namespace rondo {
 
-// x [..., in] times the transpose of the weight. With autograd.
+// Returns x [..., in] times the transpose of the weight. Differentiable.
 at::Tensor float8_linear(const at::Tensor& x, const at::Tensor& weight, const Float8Options& options);
 
-// The layer's three products; of the operands' own dtype where there are no options.
+// The layer's three products; in the operands' own dtype without options.
 at::Tensor linear_output(const at::Tensor& x, const at::Tensor& weight,
                          const std::optional<Float8Options>& options);
 at::Tensor linear_grad_input(const at::Tensor& gradient, const at::Tensor& weight,

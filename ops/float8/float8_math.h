@@ -1,4 +1,4 @@
-// The arithmetic of ops/float8/float8.h, which CPU and CUDA share. No LibTorch.
+// The arithmetic of ops/float8/float8.h, shared by CPU and CUDA. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rondo::float8 {
 
-// 1 sign, some exponent and some mantissa bits (OCP 8-bit Floating Point Specification, 2023). E4M3 has one
-// NaN and no infinities.
+// One sign bit, then exponent and mantissa bits (OCP 8-bit Floating Point Specification, 2023).
+// E4M3 has one NaN and no infinities.
 enum class Format : std::uint8_t { e4m3, e5m2 };
 
 RONDO_DEVICE inline double largest(Format format) { return format == Format::e4m3 ? 448 : 57344; }
@@ -25,16 +25,16 @@ RONDO_DEVICE inline float float_of(std::uint32_t bits) {
   return x;
 }
 
-// What numbers of a block are multiplied by before they are rounded, so that the largest, `most`, becomes the
-// format's largest number; or less, a power of two.
+// Returns the factor of a block's numbers before rounding. It maps the largest magnitude, `most`,
+// to the format's largest number; or it is the power of two below that factor.
 RONDO_DEVICE inline float factor_of(double most, Format format, bool power_of_two) {
   constexpr double kLeast = 1e-12;
   const auto factor = static_cast<float>(largest(format) / (most < kLeast ? kLeast : most));
   return power_of_two ? float_of(bits_of(factor) & 0xff800000U) : factor;
 }
 
-// The nearest number of the format, of two the even one; beyond its largest that one. There is one
-// NaN.
+// Rounds to the nearest number of the format, ties to even, and saturates at the largest number.
+// There is one NaN.
 template <Format format>
 RONDO_DEVICE inline std::uint8_t rounded(float x) {
   constexpr bool e4m3 = format == Format::e4m3;
@@ -43,8 +43,8 @@ RONDO_DEVICE inline std::uint8_t rounded(float x) {
   if (magnitude > 0x7f800000) return 0x7f;
   const std::uint32_t most = bits_of(e4m3 ? 448.0F : 57344.0F);
   if (magnitude >= most) return static_cast<std::uint8_t>(sign | (e4m3 ? 0x7e : 0x7b));
-  // Below the least normal number numbers lie evenly. Added to such a number, a float whose last place they
-  // are rounds as asked.
+  // Below the smallest normal number, numbers are evenly spaced. The sum with a float whose last
+  // place is that spacing rounds correctly.
   if (magnitude < ((128 - bias) << 23)) {
     const std::uint32_t magic = (127 - bias + 1 + dropped) << 23;
     const std::uint32_t sum = bits_of(float_of(magnitude) + float_of(magic));

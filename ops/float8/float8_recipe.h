@@ -1,4 +1,4 @@
-// How the scales of float8 matrices are chosen. No LibTorch.
+// Recipes for the scales of float8 matrices. No LibTorch.
 #pragma once
 
 #include <array>
@@ -8,13 +8,13 @@
 
 namespace rondo {
 
-// The first three are torchao's (torchao/float8/config.py); the last is that of the DeepSeek-V3 report (2024,
-// arXiv 2412.19437, section 3.3).
+// The first three are torchao's (torchao/float8/config.py). The last is from the DeepSeek-V3 report
+// (2024, arXiv 2412.19437, section 3.3).
 enum class Float8Recipe : std::uint8_t {
-  tensorwise,          // one a matrix; gradients are E5M2
-  rowwise,             // one a row of what is multiplied, powers of two
-  rowwise_with_gw_hp,  // the same, but the gradient of a weight is no product of float8
-  blockwise,           // one for 1 x 128 of an activation, 128 x 128 of a weight; powers of two
+  tensorwise,          // one per matrix; gradients are E5M2
+  rowwise,             // one per row of an operand, powers of two
+  rowwise_with_gw_hp,  // the same, but the gradient of a weight is not a product of float8
+  blockwise,           // one per 1 x 128 of an activation, and per 128 x 128 of a weight; powers of two
 };
 inline constexpr std::array<std::string_view, 4> kFloat8Recipes = {"tensorwise", "rowwise",
                                                                    "rowwise_with_gw_hp", "blockwise"};
@@ -27,12 +27,13 @@ constexpr std::optional<Float8Recipe> float8_recipe_named(std::string_view name)
   return std::nullopt;
 }
 
-// Both sizes of a weight, and the rows that meet it, are multiples of this.
+// Both sizes of a weight, and the number of rows multiplied with it, are multiples of this.
 constexpr std::int64_t float8_granule(Float8Recipe recipe) {
   return recipe == Float8Recipe::blockwise ? 128 : 16;
 }
 
-// Whether a GPU of this compute capability has its products: Ada and later, in blocks of 128 Hopper alone.
+// Whether a GPU of this compute capability supports the recipe's products: Ada and later; for
+// blocks of 128 only Hopper.
 constexpr bool has_float8_products(Float8Recipe recipe, int major, int minor) {
   if (recipe == Float8Recipe::blockwise) return major == 9;
   return major > 8 || (major == 8 && minor >= 9);

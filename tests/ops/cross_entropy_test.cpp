@@ -162,8 +162,8 @@ TEST_CASE("cross_entropy refuses operands that do not fit, and says which one") 
   const Batch b(4, 8, at::kFloat);
   const Tensor rows = at::empty({4}), number = at::empty({});
   check_refused("and logits is Half", "cross_entropy", {b.logits.to(at::kHalf), b.labels, kIgnored});
-  check_refused("logits are rows", "cross_entropy", {rows, b.labels, kIgnored});
-  check_refused("logits are rows", "cross_entropy", {b.logits.t(), b.labels, kIgnored});
+  check_refused("logits must be contiguous rows", "cross_entropy", {rows, b.labels, kIgnored});
+  check_refused("logits must be contiguous rows", "cross_entropy", {b.logits.t(), b.labels, kIgnored});
   check_refused("labels is Int [4]", "cross_entropy", {b.logits, b.labels.to(at::kInt), kIgnored});
   check_refused("labels is Long [3]", "cross_entropy", {b.logits, b.labels.narrow(0, 0, 3), kIgnored});
   check_refused("grad is Float [4]", "cross_entropy_backward",

@@ -244,14 +244,15 @@ TEST_CASE("float8 refuses what it has no kernel for, and says what") {
   const Tensor x = at::randn({128, 256});
   const auto whole = [](const Tensor& of) { return std::vector<Argument>{of, 0, 0, kE4m3, false}; };
   check_refused("and x is Half", "quantize_float8", whole(x.to(at::kHalf)));
-  check_refused("x is a matrix with dense rows or dense columns", "quantize_float8",
+  check_refused("x must be a matrix with dense rows or dense columns", "quantize_float8",
                 whole(at::randn({4, 4, 4})));
-  CHECK_THROWS_WITH(call_op("quantize_float8", whole(x.as_strided({64, 64}, {512, 2}))),
-                    Catch::Matchers::ContainsSubstring("x is a matrix with dense rows or dense columns"));
-  check_refused("dtype is Float, and has to be a float8 type", "quantize_float8",
+  CHECK_THROWS_WITH(
+      call_op("quantize_float8", whole(x.as_strided({64, 64}, {512, 2}))),
+      Catch::Matchers::ContainsSubstring("x must be a matrix with dense rows or dense columns"));
+  check_refused("dtype is Float, but must be a float8 type", "quantize_float8",
                 {x, 0, 0, static_cast<std::int64_t>(at::kFloat), false});
-  check_refused("no scales of blocks of 2 x 128", "quantize_float8", {x, 2, 128, kE4m3, false});
-  check_refused("sizes of x are no multiples", "quantize_float8",
+  check_refused("unsupported scales of blocks of 2 x 128", "quantize_float8", {x, 2, 128, kE4m3, false});
+  check_refused("sizes of x must be multiples", "quantize_float8",
                 {at::randn({4, 100}), 1, 128, kE4m3, false});
 
   const Tensors a = call("quantize_float8", x, 0, 0, kE5m2, false),
@@ -260,10 +261,10 @@ TEST_CASE("float8 refuses what it has no kernel for, and says what") {
   const auto product = [&](const Tensors& left, const Tensors& right) {
     return std::vector<Argument>{left[0], left[1], right[0], right[1], bf16, false, true};
   };
-  check_refused("a or b is float8_e4m3fn", "float8_mm", product(a, a));
-  check_refused("a is a contiguous matrix of float8", "float8_mm", product({x, a[1]}, b));
-  check_refused("b has float32 scales", "float8_mm", product(a, {b[0], b[1].to(at::kDouble)}));
-  check_refused("rows of a and b are equally long", "float8_mm",
+  check_refused("a or b must be float8_e4m3fn", "float8_mm", product(a, a));
+  check_refused("a must be a contiguous matrix of float8", "float8_mm", product({x, a[1]}, b));
+  check_refused("b must have float32 scales", "float8_mm", product(a, {b[0], b[1].to(at::kDouble)}));
+  check_refused("rows of a and b must have the same length", "float8_mm",
                 product(a, call("quantize_float8", at::randn({8, 8}), 0, 0, kE4m3, false)));
   CHECK_THROWS_WITH(call("float8_mm", a[0], a[1], b[0], b[1], bf16, false, false),
                     Catch::Matchers::ContainsSubstring("a CPU has no products of float8"));
