@@ -20,7 +20,7 @@
 
 #include "launch/rendezvous/net.h"
 #include "parallel/groups/comm_record.h"
-#include "parallel/groups/endings.h"
+#include "parallel/groups/collective_abort.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
 #include "parallel/groups/ordered_gloo.h"

@@ -1,4 +1,4 @@
-#include "parallel/groups/endings.h"
+#include "parallel/groups/collective_abort.h"
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
