@@ -4,19 +4,19 @@
 
 namespace rondo {
 
-void Endings::begin(const std::vector<std::function<void()>>& actions) {
+void CollectiveAbort::start(const std::vector<std::function<void()>>& actions) {
   const std::lock_guard lock(mutex_);
-  if (begun_ || closed_) return;
-  begun_ = true;
+  if (started_ || closed_) return;
+  started_ = true;
   for (const auto& action : actions) threads_.emplace_back(action);
 }
 
-bool Endings::begun() const {
+bool CollectiveAbort::started() const {
   const std::lock_guard lock(mutex_);
-  return begun_;
+  return started_;
 }
 
-void Endings::wait() {
+void CollectiveAbort::wait() {
   std::vector<std::thread> threads;
   {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Actions that may hang until something else is done, such as ending the connections of several groups: begun
-// together, waited for later. Any thread.
+// Starts actions that may block on each other, such as the aborts of several process groups, and
+// waits for them later. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace rondo {
 
-class Endings {
+class CollectiveAbort {
  public:
-  ~Endings() { wait(); }
+  ~CollectiveAbort() { wait(); }
 
-  // Each in a thread of its own. Only the first call begins them, and none does after `wait`. They must not
-  // throw.
-  void begin(const std::vector<std::function<void()>>& actions);
-  bool begun() const;
-  // Until all that were begun are done; none is begun after that.
+  // Runs each action in its own thread. Actions must not throw. Only the first call has an effect,
+  // and no call after `wait` has one.
+  void start(const std::vector<std::function<void()>>& actions);
+  bool started() const;
+  // Blocks until all started actions have returned. Later calls of `start` do nothing.
   void wait();
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::thread> threads_;
-  bool begun_ = false, closed_ = false;
+  bool started_ = false, closed_ = false;
 };
 
 }  // namespace rondo

@@ -1,10 +1,11 @@
-// A ring buffer under one mutex, taken in one block when a record is kept: entry n lies at n modulo the
-// capacity. Texts repeat from step to step, so each is kept once and entries point to it. Were they copied
-// into the entries, they would lie between the large buffers of a step for thousands of steps, and keep the
-// heap from giving those back. A late `done` finds an entry only if it still has that number, so an
-// overwritten one is not marked by mistake. Collectives are counted per group, because only that number means
-// the same on all ranks. What blocks is the oldest entry that somebody waits for, else the oldest that is not
-// done. Bytes that are no UTF-8 are replaced, so that writing the file cannot throw for them.
+// The record is a ring buffer under one mutex. `keep` allocates it in one block, and entry n is at
+// n modulo the capacity. Texts repeat from step to step, so each is stored once and entries point
+// to it. Copies in the entries would stay between the large buffers of a step for thousands of
+// steps and keep the heap from returning them. `done` and `waited_for` find an entry only while it
+// has their number, so they never mark an entry that overwrote it. Collectives are counted per
+// group, because only this number is the same on all ranks. The blocking entry is the oldest one
+// with a waiter, or else the oldest that is not done. Bytes that are not UTF-8 are replaced, so
+// that writing the file cannot throw.
 #include "parallel/groups/comm_record.h"
 
 #include <fmt/chrono.h>
@@ -30,8 +31,9 @@ using Clock = std::chrono::steady_clock;
 
 enum class State { called, waited_for, done };
 
-// What a program calls again and again: module, op, collective, group, dtype, phase. Ordered by what differs
-// first. Numbers of elements are not part of it: exchanges by exact counts have other ones in each step.
+// What a program calls repeatedly: module, op, collective, group, dtype, phase. The order puts the
+// text that differs most first. Element counts are not part of it, since exchanges by exact counts
+// have other counts in each step.
 template <class Text>
 using TextsOf = std::tuple<Text, Text, Text, Text, Text, Text>;
 using Texts = TextsOf<std::string>;
@@ -54,12 +56,12 @@ struct Entry {
 struct Record {
   std::mutex mutex;
   std::int64_t next = 0;
-  double waited_s = 0;      // for all that are done
+  double waited_s = 0;      // over all entries that are done
   std::vector<Entry> ring;  // entry `number` at number % ring.size()
   std::set<Texts, std::less<>> texts;
   std::map<std::string, std::int64_t, std::less<>> calls_of_group;
 
-  // nullptr: overwritten since, or never recorded.
+  // Returns nullptr where the entry is overwritten or was never recorded.
   Entry* find(std::int64_t number) {
     if (number < 0 || ring.empty() || number >= next) return nullptr;
     Entry& entry = ring[static_cast<std::size_t>(number) % ring.size()];
@@ -70,21 +72,21 @@ struct Record {
     for (std::int64_t number = std::max<std::int64_t>(0, next - std::ssize(ring)); number < next; ++number)
       f(*find(number));
   }
-  // What blocks: a wait, else the oldest that is not done.
+  // Returns the oldest entry with a waiter, or else the oldest that is not done.
   const Entry* blocking() {
-    const Entry* found = nullptr;
+    const Entry* oldest = nullptr;
     for_each([&](const Entry& entry) {
       if (entry.state == State::done) return;
       const bool waits = entry.state == State::waited_for;
-      if (found == nullptr || (waits && found->state != State::waited_for)) found = &entry;
+      if (oldest == nullptr || (waits && oldest->state != State::waited_for)) oldest = &entry;
     });
-    return found;
+    return oldest;
   }
 };
 
 Record& record() {
-  static Record one;
-  return one;
+  static Record instance;
+  return instance;
 }
 
 const Texts* texts_of(Record& r, const Call& call, std::string_view op, std::string_view module,
@@ -95,7 +97,7 @@ const Texts* texts_of(Record& r, const Call& call, std::string_view op, std::str
   return &*known;
 }
 
-// Graphs say what runs; eager steps open scopes; between steps there is neither.
+// Takes op and module from the graph's current node, or else from the scopes of an eager step.
 const Texts* texts_of(Record& r, const Call& call) {
   const CurrentWork& work = current_work();
   if (work.what != nullptr) return texts_of(r, call, work.what, work.where, phase_name(work.phase));

@@ -1,8 +1,8 @@
-// c10d's own calls block for their whole timeout and hear no signal. So ranks wait here in short slices,
-// knock at the port before they make a store client, and end with one line that says who is missing. Keys
-// have the run and the restart as a prefix, so that a late rank of an earlier attempt meets nobody. Groups of
-// other ranks share a name; the first rank tells their meeting places apart. NCCL's are shut down in reverse
-// order, unless they were aborted.
+// c10d's own calls block for their whole timeout and ignore signals. So ranks wait here in short
+// slices, probe the port before they create a store client, and fail with one line that names what
+// is missing. Keys are prefixed with the run and the restart, so that a late rank of an earlier
+// attempt finds no peers. Groups of other ranks may share a name; the first rank tells their
+// prefixes apart. NCCL groups are shut down in reverse order, unless they were aborted.
 #include "parallel/groups/groups.h"
 
 #include <netdb.h>
@@ -19,8 +19,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "launch/rendezvous/net.h"
-#include "parallel/groups/comm_record.h"
 #include "parallel/groups/collective_abort.h"
+#include "parallel/groups/comm_record.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
 #include "parallel/groups/ordered_gloo.h"
@@ -36,17 +36,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kDescriptorsOfARank = 40;  // files of the run, LibTorch's libraries, Gloo's own
 
-// The address of this machine on the route to `host`: connecting a datagram socket asks the routing table and
-// sends nothing.
+// Returns the address of this machine on the route to `host`. Connecting a datagram socket queries
+// the routing table and sends nothing.
 std::string local_address_towards(const std::string& host, int port) {
-  addrinfo hints{}, *found = nullptr;
+  addrinfo hints{}, *addresses = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
-  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &addresses);
   if (problem != 0)
     throw Error(ExitCode::environment, "MASTER_ADDR = " + host + " cannot be resolved: " +
                                            gai_strerror(problem) + "; set it to a reachable host");
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(addresses, &freeaddrinfo);
+  for (const addrinfo* entry = addresses; entry != nullptr; entry = entry->ai_next) {
     const int fd = socket(entry->ai_family, SOCK_DGRAM, 0);
     if (fd < 0) continue;
     sockaddr_storage local{};
@@ -62,13 +62,13 @@ std::string local_address_towards(const std::string& host, int port) {
   return "127.0.0.1";
 }
 
-// Waiting for the other ranks, in short slices: a stop signal or the deadline ends it with one clear line.
+// Waits for the other ranks in short slices. A stop signal or the deadline throws Error(peer).
 class Patience {
  public:
   Patience(const RankEnvironment& environment, std::chrono::seconds timeout)
       : environment_(environment), timeout_(timeout), deadline_(Clock::now() + timeout) {}
 
-  // Sleeps a little; longer each time. `state` says what is missing.
+  // Sleeps for one slice, longer each time. `state` names what is missing, for the error.
   void pause(const std::string& state) {
     if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the other ranks");
     if (Clock::now() >= deadline_) give_up(state);
@@ -78,7 +78,7 @@ class Patience {
   [[noreturn]] void give_up(const std::string& state) const {
     const int others = environment_.world_size - 1;
     throw Error(ExitCode::peer,
-                "rank " + std::to_string(environment_.rank) + " could not meet the other " +
+                "rank " + std::to_string(environment_.rank) + " could not rendezvous with the other " +
                     (others == 1 ? "rank" : std::to_string(others) + " ranks") + " at " +
                     environment_.master_addr + ":" + std::to_string(environment_.master_port) + " within " +
                     std::to_string(timeout_.count()) + " s (comm.init_timeout_seconds): " + state);
@@ -91,7 +91,8 @@ class Patience {
   std::chrono::microseconds slice_{2000};
 };
 
-// A socket that listens on the given address only: c10d's own server would listen on every interface.
+// Returns a socket that listens on MASTER_ADDR only. c10d's own server would listen on every
+// interface.
 int listening_socket(const RankEnvironment& environment) {
   if (environment.master_listen_fd >= 0) return environment.master_listen_fd;
   int problem = 0;
@@ -105,8 +106,8 @@ int listening_socket(const RankEnvironment& environment) {
   return dup(listener.fd.get());  // the store closes its copy
 }
 
-// Waits in short slices, since c10d's own wait hears no stop signal: Gloo would wait for a rank that is gone
-// until its timeout.
+// A store that waits in short slices, since c10d's wait ignores stop signals. Gloo would wait for a
+// lost rank until its timeout.
 class InterruptibleStore final : public c10d::PrefixStore {
  public:
   using c10d::PrefixStore::PrefixStore;
@@ -138,28 +139,30 @@ class InterruptibleStore final : public c10d::PrefixStore {
   static constexpr std::chrono::milliseconds kSlice{500};
 };
 
-// The store of rank 0, tried for a short while at a time: c10d's client alone would hear no stop signal for
-// as long as it waits. Knocking first spares c10d's noise about a port where nobody listens yet.
+// Connects to the store of rank 0, with a short timeout for each attempt, since c10d's client
+// ignores stop signals while it waits. A probe of the port first avoids c10d's warnings about a
+// port without a listener.
 c10::intrusive_ptr<c10d::Store> join(const RankEnvironment& environment, c10d::TCPStoreOptions options,
                                      Patience& patience) {
-  const auto patient = options.timeout;
+  const auto timeout = options.timeout;
   options.timeout = std::chrono::seconds(2);
   for (std::string why;;) {
     if (launch::connect_to(environment.master_addr, environment.master_port, "", 1000, why)) {
       try {
         const auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
-        store->setTimeout(patient);
+        store->setTimeout(timeout);
         return store;
       } catch (const c10::Error&) {
         why = "rank 0 does not answer";
       }
     }
-    patience.pause("nobody listens there (" + why + ")");
+    patience.pause("no process listens there (" + why + ")");
   }
 }
 
-c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::chrono::seconds timeout) {
-  // A connection to every other rank, of the group of all and of others; rank 0 serves the store, too.
+c10::intrusive_ptr<c10d::Store> rendezvous(const RankEnvironment& environment, std::chrono::seconds timeout) {
+  // One connection to every other rank in the group of all ranks, others in further groups. Rank 0
+  // also serves the store.
   require_descriptors(kDescriptorsOfARank + 3 * environment.world_size);
   Patience patience(environment, timeout);
   c10d::TCPStoreOptions options;
@@ -180,7 +183,7 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {
     patience.pause(std::to_string(present) + " of " + std::to_string(environment.world_size) +
-                   " ranks are here");
+                   " ranks have arrived");
     present = store->add(arrived, 0);
   }
   store->set(everyone, std::string("1"));
@@ -198,43 +201,43 @@ struct ProcessGroups::Connection {
   RankEnvironment environment;
   std::chrono::seconds timeout;
   c10::Device device;
-  // First, since it fails at once where the master's name does not resolve; the store would retry until its
-  // timeout.
+  // Before the store, since it fails at once where MASTER_ADDR does not resolve. The store would
+  // retry until its timeout.
   std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   c10::intrusive_ptr<c10d::Store> store{};
-  BackendPtr of_all{};                                           // Gloo's, of all ranks
-  std::vector<BackendPtr> gloo{}, nccl{};                        // of all groups
-  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
+  BackendPtr of_all{};                                           // Gloo, all ranks
+  std::vector<BackendPtr> gloo{}, nccl{};                        // one per group
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not own them
 
-  Endings aborts{};  // of all of NCCL's
+  CollectiveAbort abort_threads{};  // of all NCCL groups
 
-  // NCCL tells the kernels of a group to stop, and then waits until no recording has any of them. So groups
-  // end beside each other, and beside the thread that destroys the recordings.
+  // NCCL tells the kernels of a group to stop, then waits until no recording has a kernel of it. So
+  // groups are aborted concurrently, and concurrently with the thread that destroys the recordings.
   void abort() {
-    std::vector<std::function<void()>> all;
+    std::vector<std::function<void()>> actions;
     for (const auto& backend : nccl)
-      all.emplace_back([this, &backend] { without_throwing([&] { abort_nccl(*backend); }); });
-    aborts.begin(all);
+      actions.emplace_back([this, &backend] { without_throwing([&] { abort_nccl(*backend); }); });
+    abort_threads.start(actions);
   }
 
-  template <class Ending>
-  void without_throwing(Ending ending) noexcept {
+  template <class Action>
+  void without_throwing(Action action) noexcept {
     try {
-      ending();
+      action();
     } catch (const std::exception& error) {
-      log_warning(std::string("ending the connections between GPUs: ") + error.what());
+      log_warning(std::string("closing the connections between GPUs: ") + error.what());
     }
   }
 
-  // Makes the connections to the group's other ranks, and lets functional collectives find it. The first is
-  // of all ranks.
+  // Connects to the other ranks of the group and registers it for functional collectives. The first
+  // group holds all ranks.
   void add(const GroupMembers& members) {
     const auto size = static_cast<int>(members.ranks.size());
     const auto place = std::find(members.ranks.begin(), members.ranks.end(), environment.rank);
     RONDO_ASSERT(place != members.ranks.end(), "a rank is not in its own group " + members.name);
     const auto rank = static_cast<int>(place - members.ranks.begin());
-    // Groups of other ranks have the same name: the first rank tells them apart.
-    const auto meeting_place = [&](const std::string& kind) {
+    // Groups of other ranks may have the same name: the first rank tells them apart.
+    const auto group_store = [&](const std::string& kind) {
       return c10::make_intrusive<c10d::PrefixStore>(
           members.name + "/" + std::to_string(members.ranks.front()) + kind, store);
     };
@@ -242,8 +245,8 @@ struct ProcessGroups::Connection {
     group->setGroupName(members.name);
     if (!of_all || device.is_cpu()) {
       gloo.push_back(c10::make_intrusive<OrderedGloo>(connect_gloo(
-          c10::make_intrusive<InterruptibleStore>("", meeting_place("")), rank, size, own_address, timeout)));
-      gloo.back()->setGroupUid(members.name);  // what the record of collectives calls it
+          c10::make_intrusive<InterruptibleStore>("", group_store("")), rank, size, own_address, timeout)));
+      gloo.back()->setGroupUid(members.name);  // the group's name in the flight recorder
       if (!of_all) of_all = gloo.back();
       group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
@@ -251,18 +254,18 @@ struct ProcessGroups::Connection {
     if (device.is_cuda()) {
       if (nccl.empty()) size_nccl_record(comm_record::kept());
       nccl.push_back(
-          connect_nccl(meeting_place("/nccl"), {members.name, rank, members.ranks}, device, timeout));
+          connect_nccl(group_store("/nccl"), {members.name, rank, members.ranks}, device, timeout));
       group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl.back());
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
     }
     c10d::register_process_group(members.name, group);
   }
 
-  // What c10d throws while ranks meet becomes one line that says what to try.
-  template <class Meeting>
-  void with_patience(Meeting meeting) {
+  // Turns what c10d throws during rendezvous into one line that says what to try.
+  template <class Rendezvous>
+  void with_patience(Rendezvous connect) {
     try {
-      meeting();
+      connect();
     } catch (const Error&) {
       throw;
     } catch (const std::exception& cause) {
@@ -281,7 +284,7 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::stri
   GroupMembers all{name_of_all, {}};
   for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
   connection_->with_patience([&] {
-    connection_->store = meet(environment, timeout);
+    connection_->store = rendezvous(environment, timeout);
     if (device.is_cuda()) refuse_shared_gpu(*connection_->store, environment, device);
     connection_->add(all);
   });
@@ -297,16 +300,16 @@ void ProcessGroups::add(const std::vector<GroupMembers>& groups) {
 ProcessGroups::~ProcessGroups() {
   if (!connection_) return;
   for (auto backend = connection_->nccl.rbegin(); backend != connection_->nccl.rend(); ++backend)
-    if (!connection_->aborts.begun()) connection_->without_throwing([&] { (*backend)->shutdown(); });
-  connection_->aborts.wait();
+    if (!connection_->abort_threads.started()) connection_->without_throwing([&] { (*backend)->shutdown(); });
+  connection_->abort_threads.wait();
   c10d::unregister_all_process_groups();
 }
 
 void ProcessGroups::set_timeout(std::chrono::seconds timeout) {
   if (!connection_) return;
   for (const auto& backend : connection_->gloo) backend->setTimeout(timeout);
-  // NCCL's clock of a collective begins when the host asks for it, with recorded steps up to two steps before
-  // the device gets there; StepWatch ends what stands still.
+  // NCCL counts a collective's time from its enqueue. With recorded steps, that is up to two steps
+  // before the device reaches it. StepWatch ends a step that stands still.
   for (const auto& backend : connection_->nccl) backend->setTimeout(std::chrono::hours(24));
 }
 
@@ -317,11 +320,11 @@ void ProcessGroups::refuse_failed() const {
     if (!failure.empty())
       throw Error(ExitCode::peer, "group " + connection_->groups[i]->getGroupName() + " of rank " +
                                       std::to_string(rank_) + ": " + failure +
-                                      "; another rank is lost or behind: look at the other ranks' logs");
+                                      "; another rank is lost or behind: read the other ranks' logs");
   }
 }
 
-std::function<void()> ProcessGroups::ending_of_collectives() const {
+std::function<void()> ProcessGroups::collective_abort() const {
   return [weak = std::weak_ptr<Connection>(connection_)] {
     if (const std::shared_ptr<Connection> connection = weak.lock()) connection->abort();
   };
@@ -388,11 +391,11 @@ std::optional<ProcessGroups::OtherText> ProcessGroups::first_other_text(std::str
   const auto odd =
       first_odd_rank(all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text))), block);
   if (!odd) return std::nullopt;
-  OtherText found{*odd, "", ""};
-  found.text_of_first = broadcast_text(std::string(key) + "/first", text, found.first);
-  found.text = broadcast_text(std::string(key) + "/other", text, found.rank);
-  barrier();  // rank 0, which holds the texts, may leave now
-  return found;
+  OtherText other{*odd, "", ""};
+  other.text_of_first = broadcast_text(std::string(key) + "/first", text, other.first);
+  other.text = broadcast_text(std::string(key) + "/other", text, other.rank);
+  barrier();  // rank 0, which serves the texts, must not exit before all have read them
+  return other;
 }
 
 }  // namespace rondo

@@ -1,9 +1,10 @@
-// This rank's store and process groups: made once, found by name by the functional collectives, gone before
-// main returns.
+// This rank's store and process groups. They are created once, and functional collectives look them
+// up by name. They must be destroyed before main returns.
 //
-// The store's server runs on rank 0 and listens only where the launcher (or MASTER_ADDR) says. With one rank
-// there is no store and no group, and the collectives of parallel/collectives.h are never called. Not
-// thread-safe; the collectives are called from one thread, in the same order on all ranks.
+// Rank 0 serves the store and listens only on the address of the launcher or MASTER_ADDR. With one
+// rank there is no store and no group, and the collectives of parallel/collectives.h are never
+// called. Not thread-safe: the collectives are called from one thread, in the same order on all
+// ranks.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,15 +23,16 @@
 
 namespace rondo {
 
-// Some of the ranks, as one of them sees it.
+// A process group as one of its ranks sees it.
 struct GroupMembers {
-  // Collectives find it by this. Other groups may have the same, but none of this rank, and none with the
-  // same first rank.
+  // The name that collectives use. Groups without this rank may have the same name if their first
+  // rank differs.
   std::string name;
-  std::vector<std::int64_t> ranks;  // in the order that they have in the group, which need not ascend
+  std::vector<std::int64_t> ranks;  // in group order, which need not ascend
 };
 
-// The first rank with another hash than the first rank of its block of `block` neighbours (0: of all ranks).
+// The first rank whose hash differs from the first rank of its block of `block` neighbours. With 0,
+// all ranks are one block.
 struct OddRank {
   int first, rank;
 };
@@ -46,56 +48,59 @@ inline std::optional<OddRank> first_odd_rank(const std::vector<std::int64_t>& ha
 
 class ProcessGroups {
  public:
-  // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by
-  // `name_of_all`. Tensors on a GPU go through NCCL, those of the host through Gloo; on a GPU only the group
-  // of all ranks has both. Throws Error(peer or environment) with what to try when they do not come within
-  // `timeout`.
+  // Connects to the other ranks and creates the group of all ranks, which the calls below use.
+  // Collectives find it as `name_of_all`. GPU tensors use NCCL, host tensors Gloo. On a GPU, only
+  // the group of all ranks has both. Throws Error(peer or environment) with what to try where ranks
+  // do not arrive within `timeout`.
   ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
                 std::chrono::seconds timeout, c10::Device device = c10::kCPU);
-  // Lets go of the groups. REQUIRES: every executor that uses them is gone.
+  // REQUIRES: every executor that uses the groups is destroyed.
   ~ProcessGroups();
   ProcessGroups(const ProcessGroups&) = delete;
   ProcessGroups& operator=(const ProcessGroups&) = delete;
 
-  // Makes further groups of this rank, each with connections of its own. A rank waits in each for the group's
-  // other ranks, so every rank adds the groups that it is in, over all calls, in one order of all groups
-  // (those of a mesh, then edges by from, then to). Then no circle can close: of the first group that is not
-  // made, every rank has made all that comes before it. Throws as the constructor does.
+  // Creates further groups of this rank, each with its own connections. Blocks in each group until
+  // its other ranks arrive. So every rank adds its groups, over all calls, in one global order:
+  // groups of a mesh, then edges by sender, then by receiver. This order cannot deadlock: all ranks
+  // have created every group before the first one that is missing. Throws as the constructor does.
   void add(const std::vector<GroupMembers>& groups);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // How long a collective may wait for a peer from now on.
+  // Sets the timeout of each later collective.
   void set_timeout(std::chrono::seconds timeout);
-  // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
+  // Throws Error(peer) where collectives between GPUs have failed since the groups were created.
+  // Communicates nothing.
   void refuse_failed() const;
-  // Begins to end all connections between GPUs without the other ranks: what waits in a collective goes on,
-  // or fails. Does not wait, since connections last as long as recordings that use them; the destructor does.
-  // For teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
-  std::function<void()> ending_of_collectives() const;
+  // Returns a function that aborts all connections between GPUs without the other ranks.
+  // Collectives that wait then return or fail. The function does not wait for the aborts, since
+  // connections last as long as recordings that use them; the destructor waits. It is for a
+  // teardown that hangs. Any thread may call it, during the destruction of the groups and after it.
+  std::function<void()> collective_abort() const;
   void barrier();
-  // Every rank's value, by rank. Host data; for set-up and checks, not for the step.
+  // Returns every rank's value, by rank. Uses host memory; for setup and checks, not for the step.
   std::vector<std::int64_t> all_gather(std::int64_t value);
-  // The largest of all ranks' values, place by place. A few microseconds a rank; made for once a step.
+  // Returns the elementwise maximum over all ranks. Takes a few microseconds a rank; made for once
+  // a step.
   std::vector<std::int64_t> maximum(std::vector<std::int64_t> values);
-  // Through the store. `key` must be new for each call and equal on all ranks.
-  // Every rank's text on rank 0, nothing elsewhere. Leaves nothing in the store.
+  // The calls below go through the store. `key` must be unique per call and equal on all ranks.
+  // Returns every rank's text on rank 0 and nothing on the others. Leaves nothing in the store.
   std::vector<std::string> gather_text(std::string_view key, const std::string& text);
-  // Rank `from`'s text on every rank.
+  // Returns the text of rank `from` on every rank.
   std::string broadcast_text(std::string_view key, const std::string& text, int from = 0);
-  // The first_odd_rank by these texts, if there is one, and what it differs from: alike on all ranks. Hashes
-  // are exchanged, and those two texts where they differ.
+  // Returns first_odd_rank of the hashes of these texts with both texts, on all ranks, or nullopt.
+  // Ranks exchange hashes, and then only the two texts that differ.
   struct OtherText : OddRank {
     std::string text_of_first, text;
   };
   std::optional<OtherText> first_other_text(std::string_view key, const std::string& text, int block = 0);
 
  private:
-  struct Connection;  // keeps c10d's headers out of this one
+  struct Connection;  // keeps c10d's headers out of this header
   int rank_;
   int size_;
-  std::shared_ptr<Connection> connection_;  // shared with ending_of_collectives while that works
+  std::shared_ptr<Connection> connection_;  // shared with collective_abort while it runs
 };
 
 }  // namespace rondo

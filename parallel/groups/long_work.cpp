@@ -1,6 +1,7 @@
-// The work stays on the thread that was told to do it, which may have a device and a stream of its own; a
-// helper asks the others meanwhile. An error is held back until all are done, so that no rank is left alone
-// in an exchange; rank 0's travels as its exit code and text.
+// `work` stays on the calling thread, which may have its own device and stream. A second thread
+// exchanges flags with the other ranks meanwhile. An error is held back until all ranks are done,
+// so that no rank is left alone in an exchange. An error of rank 0 travels as its exit code and
+// text.
 #include "parallel/groups/long_work.h"
 
 #include <fmt/format.h>
@@ -24,13 +25,13 @@ constexpr double kLong_s = 60;
 
 void wait_while(ProcessGroups& groups, const std::function<bool()>& busy, const std::string& what) {
   const Stopwatch time;
-  double told_at = kLong_s;
+  double warn_at = kLong_s;
   while (true) {
-    const bool this_one = busy();
-    if (groups.maximum({this_one})[0] == 0) return;
-    if (this_one && time.seconds() >= told_at) {
+    const bool is_busy = busy();
+    if (groups.maximum({is_busy})[0] == 0) return;
+    if (is_busy && time.seconds() >= warn_at) {
       log_warning(fmt::format("{} takes {:.0f} s so far", what, time.seconds()));
-      told_at *= 2;
+      warn_at *= 2;
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -38,14 +39,14 @@ void wait_while(ProcessGroups& groups, const std::function<bool()>& busy, const 
 
 void do_on_all(ProcessGroups& groups, const std::function<void()>& work, const std::string& what) {
   std::atomic<bool> busy = true;
-  std::exception_ptr lost, failure;
+  std::exception_ptr peer_failure, failure;
   {
-    const std::jthread asks([&] {
+    const std::jthread exchange([&] {
       try {
         wait_while(
             groups, [&] { return busy.load(); }, what);
       } catch (...) {
-        lost = std::current_exception();
+        peer_failure = std::current_exception();
       }
     });
     try {
@@ -56,7 +57,7 @@ void do_on_all(ProcessGroups& groups, const std::function<void()>& work, const s
     busy = false;
   }
   if (failure) std::rethrow_exception(failure);
-  if (lost) std::rethrow_exception(lost);
+  if (peer_failure) std::rethrow_exception(peer_failure);
 }
 
 std::string do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,

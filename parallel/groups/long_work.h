@@ -1,8 +1,9 @@
-// Work that a rank may be at for longer than a collective waits for its peers, such as reading a checkpoint.
-// The ranks ask each other every few milliseconds instead, so a rank that dies is noticed at once, and a slow
-// one is waited for.
+// Work that may take longer than the timeout of a collective, such as reading a checkpoint. The
+// ranks exchange flags every few milliseconds meanwhile. So a dead rank is noticed at once, and a
+// slow one is waited for.
 //
-// All calls are collective. A rank that is busy for minutes warns of it: "WHAT takes 60 s so far".
+// All calls are collective. A rank that is busy for minutes logs a warning: "WHAT takes 60 s so
+// far".
 #pragma once
 
 #include <functional>
@@ -12,15 +13,15 @@
 
 namespace rondo {
 
-// Until `busy` is false on all ranks.
+// Blocks until `busy` is false on all ranks.
 void wait_while(ProcessGroups& groups, const std::function<bool()>& busy, const std::string& what);
 
-// Does `work`, which calls no collective, and returns when all ranks have done theirs; or throws then what
-// `work` threw here.
+// Runs `work`, which must call no collective. Returns when all ranks are done, and then rethrows
+// what `work` threw on this rank.
 void do_on_all(ProcessGroups& groups, const std::function<void()>& work, const std::string& what);
 
-// What `work` returns on rank 0, on every rank; or throws there what it threw, where that is an Error. `key`
-// as in ProcessGroups::broadcast_text.
+// Runs `work` on rank 0 and returns its result on every rank. Where it throws an Error, every rank
+// throws it. `key` is as in ProcessGroups::broadcast_text.
 std::string do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,
                         const std::string& key, const std::string& what);
 

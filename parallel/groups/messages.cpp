@@ -11,12 +11,12 @@ namespace {
 
 constexpr int kSender = 0, kReceiver = 1, kTag = 0;
 
-// What carries the tensor, for that end of the edge.
+// Returns the backend that carries `tensor` for this end of the edge.
 c10::intrusive_ptr<c10d::Backend> carrier(const at::Tensor& tensor, const std::string& edge, int end) {
   RONDO_ASSERT(tensor.is_contiguous(), "a message is a contiguous tensor");
   const auto group = c10d::resolve_process_group(edge);
   RONDO_ASSERT(group->getSize() == 2 && group->getRank() == end,
-               "of the two ranks of edge " + edge + " the first sends and the second receives");
+               "rank 0 of edge " + edge + " sends and rank 1 receives");
   return group->getBackend(tensor.device().type());
 }
 

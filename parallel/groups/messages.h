@@ -1,15 +1,15 @@
-// Messages between two ranks: tensors on their way from one stage of a pipeline to another.
+// Messages between two ranks: tensors that one pipeline stage sends to another.
 //
-// An edge is a registered group (groups.h) of two ranks, {from, to}: its rank 0 sends, its rank 1 receives,
-// and it carries nothing else. Each ordered pair of ranks that talk has an edge, since what shares a
-// communicator waits for each other, and could wait in a circle. Messages of an edge arrive in the order in
-// which they were sent; both ends know their shapes and dtypes.
+// An edge is a registered group (groups.h) of two ranks, {from, to}. Its rank 0 sends, its rank 1
+// receives, and it carries nothing else. Each ordered pair of ranks that communicate has an edge.
+// Operations of one communicator wait for each other, so a shared one could deadlock. Messages of
+// an edge arrive in the order of their sends. Both ends know shapes and dtypes.
 //
-// A message begins with the call, which does not block. A send may wait for its receive: nothing promises a
-// buffer between them. Over NCCL it runs on the edge's own stream, behind what the current stream has been
-// given so far. A lost or late peer throws c10::DistError, as in a collective; over NCCL,
-// ProcessGroups::refuse_failed tells. comm_record.h has messages as "send" and "receive", with the edge as
-// their group.
+// A message starts with the call, which does not block. A send may wait for its receive, since no
+// buffer between them is guaranteed. Over NCCL, it runs on the edge's own stream after the work
+// that is in the current stream. A lost or late peer throws c10::DistError, as in a collective.
+// Over NCCL, ProcessGroups::refuse_failed reports it. comm_record.h has messages as "send" and
+// "receive", with the edge as their group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,22 +23,22 @@ class Work;
 
 namespace rondo {
 
-// The name of the edge between two ranks of the job: "pp_0_to_1".
+// Returns the name of the edge between two global ranks: "pp_0_to_1".
 std::string edge_name(std::int64_t from, std::int64_t to);
 
-// Keeps its tensor alive until it is waited for or destroyed. One that is destroyed before it was waited for,
-// a send, too, is given up, and its edge with it: for teardown.
+// A send or receive in progress. Keeps its tensor alive until it is waited for or destroyed.
+// Destroying it without a wait abandons the message and its edge; this is for teardown.
 class [[nodiscard]] Message {
  public:
-  Message();  // none
+  Message();  // empty
   ~Message();
   Message(Message&& other) noexcept;
   Message& operator=(Message&& other) noexcept;
 
-  // Until the tensor has come, or may be overwritten: on the CPU the caller waits, on a GPU its current
-  // stream. The second time nothing.
+  // Blocks until the tensor has arrived or may be overwritten: the caller on the CPU, the current
+  // stream on a GPU. A second call does nothing.
   void wait();
-  bool is_under_way() const { return tensor_.defined(); }  // begun, and not waited for
+  bool is_under_way() const { return tensor_.defined(); }  // started and not waited for
 
  private:
   friend Message send(const at::Tensor& tensor, const std::string& edge);
@@ -49,7 +49,8 @@ class [[nodiscard]] Message {
   c10::intrusive_ptr<c10d::Work> work_;
 };
 
-// REQUIRE: contiguous tensors, which nothing else writes, or reads what is received, until the wait.
+// REQUIRES: contiguous tensors. Until the wait, nothing else writes them, and nothing reads a
+// received one.
 Message send(const at::Tensor& tensor, const std::string& edge);
 Message receive(at::Tensor& tensor, const std::string& edge);
 

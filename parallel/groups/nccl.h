@@ -1,6 +1,6 @@
-// What groups of ranks talk through between GPUs, beside parallel/groups/ordered_gloo.h between hosts. Two
-// implementations, of which the build picks one: cuda/nccl.cpp and without_cuda.cpp. Not thread-safe but for
-// abort_nccl.
+// Process groups over NCCL, between GPUs; parallel/groups/ordered_gloo.h has those between hosts.
+// The build picks one of two implementations: cuda/nccl.cpp or without_cuda.cpp. Not thread-safe
+// except for abort_nccl.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,24 +16,26 @@
 
 namespace rondo {
 
-// Some ranks that reduce and gather over NCCL.
+// The ranks of an NCCL group.
 struct NcclMembers {
   std::string name;
-  int rank = 0;  // of this process, among `ranks`
+  int rank = 0;  // of this process, as an index into `ranks`
   std::vector<std::int64_t> ranks;
 };
-// Throws Error(environment) where a rank before this one on its node has taken the same GPU. Waits for these
-// ranks, which must call it too.
+// Throws Error(environment) where a lower rank of this node has taken the same GPU. Blocks until
+// these ranks have called it too.
 void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c10::Device device);
 
-// Connects at once, so that no recording meets a first collective. `store` is this group's alone. `timeout`:
-// of meeting, and until it is set anew of each collective outside of recordings, from when the host asks for
-// it; one that is late ends the group's connections, and failure_of_nccl tells. Throws what c10d throws.
+// Connects at once, so that no recording contains the first collective of a communicator. `store`
+// belongs to this group alone. `timeout` bounds the connection. Until setTimeout it also bounds
+// each collective outside of recordings, from its enqueue. A late collective ends the group's
+// connections, and failure_of_nccl reports it. Throws what c10d throws.
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                const NcclMembers& members, c10::Device device,
                                                std::chrono::milliseconds timeout);
-// NCCL takes memory of its own when groups connect and at the first collective of a kind, and c10d tells a
-// lack of it as it tells a lost peer. The line of such an error that says so, or "".
+// Returns the line of `error` that reports a lack of memory, or "". NCCL allocates its own memory
+// at connection and at the first collective of a kind. c10d reports a lack of it in the same way as
+// a lost peer.
 inline std::string lack_of_memory(const std::string& error) {
   for (const char* const mark : {"CUDA calloc", "CUDA malloc", "out of memory"})
     if (const std::size_t at = error.find(mark); at != std::string::npos) {
@@ -43,15 +45,16 @@ inline std::string lack_of_memory(const std::string& error) {
     }
   return "";
 }
-// Empty, or what ended the group's connections: a late collective, or a rank that is gone.
+// Returns what ended the group's connections, a late collective or a lost rank, or "".
 std::string failure_of_nccl(c10d::Backend& backend);
-// Ends the group's connections without the other ranks: kernels that wait for them end, and nothing may
-// follow. Returns when no recording has a collective of the group any more. Any thread. May itself hang in
-// the driver.
+// Aborts the group's connections without the other ranks. Waiting kernels end, and no call may
+// follow. Returns when no recording has a collective of the group. Thread-safe. May hang in the
+// driver.
 void abort_nccl(c10d::Backend& backend);
 
-// What makes recordings and NCCL safe together, set before the first group: "NCCL_GRAPH_REGISTER=0, ...", for
-// the log. Throws Error(environment) where the environment asks for what is known to break them.
+// Sets the environment that makes NCCL safe with recordings, before the first group. Returns what
+// is set, for the log: "NCCL_GRAPH_REGISTER=0, ...". Throws Error(environment) where the
+// environment has a setting that is known to break recordings.
 std::string prepare_nccl(bool records);
 
 }  // namespace rondo

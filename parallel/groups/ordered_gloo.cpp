@@ -1,7 +1,8 @@
-// A reduction is Gloo's data movement and an OrderedReduction that adds the received rows by rank, in wait(),
-// on the waiting thread. Until then the buffer of contributions lives in the work object. Every collective is
-// wrapped to tell the flight recorder when it is called, waited for and done; an entry that is not done names
-// what a rank hangs in. Gloo throws many types: those that mean a lost or late peer become one of c10d's.
+// A reduction is Gloo's data movement followed by an OrderedReduction, which adds the received rows
+// by rank in wait(), on the waiting thread. Until then the work object owns the buffer of
+// contributions. Every collective is wrapped to report its call, wait and completion to the flight
+// recorder. An entry that is not done names the collective in which a rank hangs. Gloo throws many
+// types; those that mean a lost or late peer become c10d's DistBackendError.
 #include "parallel/groups/ordered_gloo.h"
 
 #include <ATen/ops/add.h>
@@ -24,7 +25,7 @@ namespace {
 using c10d::ReduceOp;
 using WorkPtr = OrderedGloo::WorkPtr;
 
-// Adds (or takes the maximum of) the rows of `contributions` [ranks, k] into `output` [k] once they have
+// Reduces the rows of `contributions` [ranks, k] by sum or maximum into `output` [k] once they have
 // arrived.
 class OrderedReduction final : public c10d::Work {
  public:
@@ -84,7 +85,8 @@ class AllOf final : public c10d::Work {
   std::vector<WorkPtr> parts_;
 };
 
-// What Gloo throws is of many types and texts; each means that a rank is lost or late.
+// Runs `f` and turns Gloo's many exception types into DistBackendError: each means a lost or late
+// rank.
 template <class F>
 auto naming_peers(F f) {
   try {
@@ -102,7 +104,7 @@ auto naming_peers(F f) {
   }
 }
 
-// Tells the record when somebody waits, and that the wait ended well.
+// Reports the wait and its success to the flight recorder.
 class RecordedWork final : public c10d::Work {
  public:
   RecordedWork(WorkPtr work, std::int64_t number, std::chrono::milliseconds limit)
@@ -110,9 +112,10 @@ class RecordedWork final : public c10d::Work {
   bool isCompleted() override { return work_->isCompleted(); }
   bool wait(std::chrono::milliseconds timeout) override {
     comm_record::waited_for(number_);
-    const bool ended = naming_peers([&] { return work_->wait(timeout == kNoTimeout ? limit_ : timeout); });
+    const bool completed =
+        naming_peers([&] { return work_->wait(timeout == kNoTimeout ? limit_ : timeout); });
     comm_record::done(number_);
-    return ended;
+    return completed;
   }
 
  private:
@@ -121,7 +124,8 @@ class RecordedWork final : public c10d::Work {
   std::chrono::milliseconds limit_;
 };
 
-// `start` calls the collective. `limit`: of the wait, or kNoTimeout where the work knows its own.
+// Records and starts a collective. `start` calls it. `limit` is the timeout of its wait, or
+// kNoTimeout where the work has its own.
 template <class Start>
 WorkPtr recorded(std::string_view collective, const std::string& group, const at::Tensor& input,
                  const at::Tensor& output, Start start, std::chrono::milliseconds limit = kNoTimeout) {
@@ -135,30 +139,31 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
   return op.op_;
 }
 
-// A device whose thread does not preempt others when it wakes. Gloo's asks again and again for the lock of a
-// connection that another thread holds while it sends; with more threads than cores it would keep that thread
-// from going on, for whole time slices. A thread inherits the policy of the one that makes it.
+// Creates a device whose thread does not preempt others when it wakes. Gloo's thread polls for the
+// lock of a connection that another thread holds while it sends. With more threads than cores, it
+// would stop that thread for whole time slices. A thread inherits the scheduling policy of its
+// creator.
 std::shared_ptr<gloo::transport::Device> device_that_yields(const std::string& own_address) {
-  const sched_param none{};
-  const bool is_batch = sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+  const sched_param priority{};
+  const bool is_batch = sched_setscheduler(0, SCHED_BATCH, &priority) == 0;
   auto device = c10d::ProcessGroupGloo::createDeviceForHostname(own_address);
-  if (is_batch) sched_setscheduler(0, SCHED_OTHER, &none);
+  if (is_batch) sched_setscheduler(0, SCHED_OTHER, &priority);
   return device;
 }
 
 }  // namespace
 
-// Two races of LibTorch 2.11 are kept out here; either corrupts the heap.
-// - Each thread of a group writes the name of what it completed into one std::string of the group, without a
-// lock. One
-//   thread a group: its collectives run in the order of their calls, as a GPU's do.
-// - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record
-//   (comm_record.h is ours): off, unless the environment asks for it. It reads its size with the first group;
-//   NCCL's is another one, which a run on GPUs sizes later (gpu_records.h).
+// Avoids two races of LibTorch 2.11, each of which corrupts the heap:
+//   - Each thread of a group writes the name of a completed collective into one std::string of the
+//     group, without a lock. So a group has one thread. Its collectives run in the order of their
+//     calls, as on a GPU.
+//   - The flight recorder enters a group into one map of the process, without a lock. It is off unless
+//     the environment turns it on, since comm_record.h replaces Gloo's record. It reads its size with
+//     the first group. NCCL has another recorder, whose size is set later (gpu_records.h).
 //
-// By default each rank tells the store a number for each other rank, and asks for the others' one by one: at
-// 4,096 ranks 550 GB through one server. Its rank will do as the number, since each group has a device of its
-// own, and the store gives many answers at once.
+// By default each rank stores a number for every other rank and reads the others' one by one. At
+// 4,096 ranks that is 550 GB through one server. The rank serves as the number, since each group
+// has its own device, and the store returns many values at once.
 c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                int size, const std::string& own_address,
                                                std::chrono::milliseconds timeout) {
@@ -179,23 +184,23 @@ OrderedGloo::OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo)
     : c10d::Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
 
 WorkPtr OrderedGloo::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  RONDO_ASSERT(tensors.size() == 1, "one tensor a call");
+  RONDO_ASSERT(tensors.size() == 1, "an all-reduce takes one tensor per call");
   at::Tensor& tensor = tensors[0];
   RONDO_ASSERT(tensor.is_contiguous(), "an all-reduce takes contiguous tensors");
   return recorded("all_reduce", getGroupUid(), tensor, tensor, [&] {
     at::Tensor input = tensor.view({-1});
-    at::Tensor everyones = at::empty({getSize() * input.numel()}, tensor.options());
-    WorkPtr arrival = gloo_->_allgather_base(everyones, input);
-    return c10::make_intrusive<OrderedReduction>(std::move(arrival), everyones.view({getSize(), -1}), tensor,
-                                                 supported(options.reduceOp));
+    at::Tensor contributions = at::empty({getSize() * input.numel()}, tensor.options());
+    WorkPtr arrival = gloo_->_allgather_base(contributions, input);
+    return c10::make_intrusive<OrderedReduction>(std::move(arrival), contributions.view({getSize(), -1}),
+                                                 tensor, supported(options.reduceOp));
   });
 }
 
 WorkPtr OrderedGloo::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   std::vector<WorkPtr> parts;
   for (at::Tensor& tensor : tensors) {
-    Tensors one{tensor};
-    parts.push_back(allreduce(one, options));
+    Tensors single{tensor};
+    parts.push_back(allreduce(single, options));
   }
   return c10::make_intrusive<AllOf>(std::move(parts));
 }
@@ -208,7 +213,7 @@ WorkPtr OrderedGloo::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   return recorded("reduce_scatter", getGroupUid(), input, output, [&] {
     at::Tensor sent = input.view({-1});
     at::Tensor received = at::empty_like(sent);
-    std::vector<std::int64_t> even;  // empty: equal splits
+    std::vector<std::int64_t> even;  // empty means equal splits
     WorkPtr arrival = gloo_->alltoall_base(received, sent, even, even);
     return c10::make_intrusive<OrderedReduction>(std::move(arrival), received.view({getSize(), -1}), output,
                                                  supported(options.reduceOp));
@@ -248,8 +253,8 @@ WorkPtr OrderedGloo::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
                   [&] { return gloo_->broadcast(tensors, options); });
 }
 
-// A message of Gloo's would wait for as long as its connections were made for, whatever setTimeout said
-// since.
+// Passes the current timeout, since Gloo's own wait uses the timeout of its connections and ignores
+// later calls of setTimeout.
 WorkPtr OrderedGloo::send(Tensors& tensors, int to, int tag) {
   return recorded(
       "send", getGroupUid(), tensors.at(0), tensors.at(0), [&] { return gloo_->send(tensors, to, tag); },

@@ -1,5 +1,5 @@
-// parallel/groups/gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run comes here: job.device =
-// "cuda" was refused before; there are no records.
+// Implements gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run reaches these
+// functions, since job.device = "cuda" is refused earlier. The records are empty.
 #include "parallel/groups/gpu.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   throw Error(ExitCode::environment,
-              "this program was built without CUDA; build the preset cuda (scripts/build.sh cuda)");
+              "this program was built without CUDA; build the preset cuda: scripts/build.sh cuda");
 }
 
 }  // namespace

@@ -83,15 +83,15 @@ void TrainingRun::end_now(const RunOutcome& outcome) {
 // What is being written to a disk does not count as hanging.
 void TrainingRun::tear_down(const RunOutcome& outcome) {
   trainer_->close_checkpoints();
-  const std::function<void()> end_collectives = trainer_->ending_of_collectives();
-  if (outcome.exit_code == static_cast<int>(ExitCode::peer)) end_collectives();
+  const std::function<void()> abort_collectives = trainer_->collective_abort();
+  if (outcome.exit_code == static_cast<int>(ExitCode::peer)) abort_collectives();
   const auto cut_short = [&] {
     RunOutcome hung = outcome;
     hung.reason += fmt::format("; its teardown hung and was cut short after {} s", 2 * kPatience.count());
     if (outcome.exit_code == 0) log_warning(hung.reason);
     end_now(hung);
   };
-  const Deadline deadline({{kPatience, end_collectives}, {2 * kPatience, cut_short}});
+  const Deadline deadline({{kPatience, abort_collectives}, {2 * kPatience, cut_short}});
   trainer_.reset();
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-constexpr int kOldestCapability = 9;  // what the kernels are compiled for; cmake/cuda.cmake
+constexpr int kOldestCapability = 9;  // the target of the kernels; cmake/cuda.cmake
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::environment, what); }
 
@@ -22,26 +22,26 @@ constexpr int kOldestCapability = 9;  // what the kernels are compiled for; cmak
 c10::Device take_gpu(int local_rank, int local_world_size) {
   int count = 0;
   if (const cudaError_t problem = cudaGetDeviceCount(&count); problem != cudaSuccess)
-    refuse(
-        fmt::format("job.device = \"cuda\": the driver shows no GPU: {}; `rondo doctor` says what is there",
-                    cudaGetErrorString(problem)));
-  // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU alone, as number 0. That it is no other
-  // rank's is asked when ranks meet (groups.cpp).
+    refuse(fmt::format(
+        "job.device = \"cuda\": the driver shows no GPU: {}; run `rondo doctor` to see what it finds",
+        cudaGetErrorString(problem)));
+  // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU as number 0. groups.cpp
+  // checks at rendezvous that no two ranks have the same GPU.
   const bool own_alone = count == 1;
   if (local_world_size > count && !own_alone)
     refuse(
-        fmt::format("{} ranks on this node and {} GPUs: each rank takes one by LOCAL_RANK; start fewer "
-                    "(--nproc-per-node), or look at CUDA_VISIBLE_DEVICES",
+        fmt::format("{} ranks on this node but {} GPUs: each rank takes one by LOCAL_RANK; start fewer ranks "
+                    "(--nproc-per-node), or check CUDA_VISIBLE_DEVICES",
                     local_world_size, count));
   const auto index = static_cast<c10::DeviceIndex>(own_alone ? 0 : local_rank);
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   if (properties.major < kOldestCapability)
-    refuse(
-        fmt::format("GPU {} is an {} of compute capability {}.{}; this program's kernels need {}.0 or newer",
-                    index, properties.name, properties.major, properties.minor, kOldestCapability));
+    refuse(fmt::format(
+        "GPU {} is an {} of compute capability {}.{}; the kernels of this program need {}.0 or newer", index,
+        properties.name, properties.major, properties.minor, kOldestCapability));
   c10::cuda::set_device(index);
-  C10_CUDA_CHECK(cudaFree(nullptr));  // makes the context, whose failure is then told here
+  C10_CUDA_CHECK(cudaFree(nullptr));  // creates the context, so that its failure is reported here
   return {c10::kCUDA, index};
 }
 

@@ -1,7 +1,7 @@
-// LibTorch and NCCL read their environment variables once, at the first group, so prepare_nccl() must come
-// before it. What the user has set stays. Recorded collectives have two settings under which they hang or
-// lose their memory; a run with recordings refuses these at the start. The communicator is connected eagerly,
-// so that an unreachable peer shows when groups are made and not in the first step.
+// LibTorch and NCCL read their environment variables once, at the first group, so prepare_nccl()
+// must run before it. Values that the user has set stay. Two settings make recorded collectives
+// hang or lose their memory. A run that records refuses these at the start. The communicator is
+// connected eagerly, so that an unreachable peer shows at group creation and not in the first step.
 #include "parallel/groups/nccl.h"
 
 #include <fmt/format.h>
@@ -16,20 +16,20 @@
 namespace rondo {
 namespace {
 
-// Of LibTorch's own: it reads them once, at the first group.
+// Sets a variable of LibTorch, which reads it once, at the first group.
 void set_unless_set(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
 
 c10d::ProcessGroupNCCL& nccl(c10d::Backend& backend) {
-  auto* found = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
-  RONDO_ASSERT(found != nullptr, "a group of GPUs talks through NCCL");
-  return *found;
+  auto* nccl_backend = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
+  RONDO_ASSERT(nccl_backend != nullptr, "the backend of a GPU group is NCCL");
+  return *nccl_backend;
 }
 
 }  // namespace
 
 std::string prepare_nccl(bool records) {
-  // A late collective ends its connections, and the rank tells why and ends by itself, as it does where its
-  // GPU fails: LibTorch's own way would be a signal without a word.
+  // A late collective or a failed GPU ends the connections; the rank then reports the cause and
+  // exits by itself. LibTorch's default would be a signal without a message.
   set_unless_set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
   set_unless_set("TORCH_NCCL_ENABLE_MONITORING", "0");
   set_unless_set("TORCH_NCCL_RETHROW_CUDA_ERRORS", "0");
@@ -40,9 +40,9 @@ std::string prepare_nccl(bool records) {
       blocking != nullptr && *blocking != '\0' && std::string_view(blocking) != "0")
     throw Error(
         ExitCode::environment,
-        fmt::format("TORCH_NCCL_BLOCKING_WAIT={} does not go with recorded collectives: the host would ask "
-                    "for events while they are recorded, which CUDA refuses; unset it, or leave cudagraph "
-                    "out of compile.passes",
+        fmt::format("TORCH_NCCL_BLOCKING_WAIT={} does not go with recorded collectives: the host would query "
+                    "events during capture, which CUDA refuses; unset it, or remove cudagraph "
+                    "from compile.passes",
                     blocking));
   const std::string_view registers = std::getenv("NCCL_GRAPH_REGISTER");
   const char* alloc = std::getenv("PYTORCH_ALLOC_CONF");
@@ -53,13 +53,13 @@ std::string prepare_nccl(bool records) {
       throw Error(
           ExitCode::environment,
           "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
-          "may be moved under them; take it out, or leave cudagraph out of compile.passes");
+          "may move; remove it, or remove cudagraph from compile.passes");
   if (registers != "0")
     throw Error(
         ExitCode::environment,
         fmt::format(
-            "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: tearing them down hangs; unset "
-            "it, or leave cudagraph out of compile.passes",
+            "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: their teardown hangs; unset "
+            "it, or remove cudagraph from compile.passes",
             registers));
   return "NCCL_GRAPH_REGISTER=0, no expandable segments";
 }
@@ -73,8 +73,8 @@ void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c
       throw Error(
           ExitCode::environment,
           fmt::format(
-              "ranks {} and {} have taken the same GPU: each needs one of its own; start fewer ranks on "
-              "a node (--nproc-per-node), or let each see its own (CUDA_VISIBLE_DEVICES, srun "
+              "ranks {} and {} have taken the same GPU: each rank needs its own; start fewer ranks on "
+              "a node (--nproc-per-node), or show each rank its own GPU (CUDA_VISIBLE_DEVICES, srun "
               "--gpus-per-task=1)",
               other, environment.rank));
 }

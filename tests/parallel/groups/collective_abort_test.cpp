@@ -7,34 +7,34 @@
 namespace rondo {
 namespace {
 
-TEST_CASE("endings that wait for each other and for their caller end together") {
-  Endings endings;
-  CHECK(!endings.begun());
-  std::latch all(3);  // two endings, and what follows their beginning
+TEST_CASE("aborts that wait for each other and for their caller end together") {
+  CollectiveAbort abort;
+  CHECK(!abort.started());
+  std::latch started(3);  // two actions and the caller
   std::atomic<int> ended = 0;
-  const std::function<void()> ending = [&] {
-    all.arrive_and_wait();
+  const std::function<void()> action = [&] {
+    started.arrive_and_wait();
     ++ended;
   };
-  endings.begin({ending, ending});
-  CHECK(endings.begun());
-  all.arrive_and_wait();
-  endings.wait();
+  abort.start({action, action});
+  CHECK(abort.started());
+  started.arrive_and_wait();
+  abort.wait();
   CHECK(ended == 2);
 }
 
-TEST_CASE("endings begin once, and not after they were waited for") {
+TEST_CASE("an abort starts once, and not after the wait") {
   std::atomic<int> ended = 0;
-  const std::function<void()> ending = [&] { ++ended; };
-  Endings twice;
-  twice.begin({ending});
-  twice.begin({ending});
+  const std::function<void()> action = [&] { ++ended; };
+  CollectiveAbort twice;
+  twice.start({action});
+  twice.start({action});
   twice.wait();
   CHECK(ended == 1);
-  Endings late;
+  CollectiveAbort late;
   late.wait();
-  late.begin({ending});
-  CHECK(!late.begun());
+  late.start({action});
+  CHECK(!late.started());
   CHECK(ended == 1);
 }
 

@@ -1,4 +1,4 @@
-// The record of collectives, called by hand.
+// Calls the flight recorder directly, without process groups.
 #include "parallel/groups/comm_record.h"
 
 #include <malloc.h>
@@ -19,9 +19,9 @@ using Catch::Matchers::ContainsSubstring;
 const comm_record::Call kGather = {"all_gather", "dp", "Float", 256, 512};
 const comm_record::Call kSum = {"all_reduce", "all", "Float", 3, 3};
 
-nlohmann::json written() { return nlohmann::json::parse(comm_record::to_json(1, 4, "a test")); }
+nlohmann::json dump() { return nlohmann::json::parse(comm_record::to_json(1, 4, "a test")); }
 
-// Off again when the test ends.
+// Turns the record off when the test ends.
 struct Kept {
   explicit Kept(std::size_t entries) { comm_record::keep(entries); }
   ~Kept() {
@@ -37,10 +37,10 @@ TEST_CASE("nothing is recorded while the record is off") {
   comm_record::done(comm_record::kNotRecorded);
   CHECK(comm_record::is_empty());
   CHECK(comm_record::under_way().empty());
-  CHECK(written()["entries"].empty());
+  CHECK(dump()["entries"].empty());
 }
 
-TEST_CASE("an entry names collective, group, op, module, phase and step, and how far it came") {
+TEST_CASE("an entry names collective, group, op, module, phase, step and state") {
   const Kept kept(8);
   progress::at_step(12);
   set_current_work({"aten.op", "layers.0", Phase::backward});
@@ -49,7 +49,7 @@ TEST_CASE("an entry names collective, group, op, module, phase and step, and how
   comm_record::done(first);
   set_current_work({});
   comm_record::called(kSum);
-  const nlohmann::json file = written();
+  const nlohmann::json file = dump();
   CHECK(file["rank"] == 1);
   CHECK(file["world_size"] == 4);
   CHECK(file["step"] == 12);
@@ -75,11 +75,11 @@ TEST_CASE("an eager step's collective belongs to the open scopes") {
   const PhaseScope phase(Phase::backward);
   const ModuleScope module("layers.1");
   comm_record::called(kGather);
-  CHECK(written()["entries"][0]["module"] == "layers.1");
-  CHECK(written()["entries"][0]["phase"] == "backward");
+  CHECK(dump()["entries"][0]["module"] == "layers.1");
+  CHECK(dump()["entries"][0]["phase"] == "backward");
 }
 
-TEST_CASE("what is waited for comes before what was only called") {
+TEST_CASE("an entry with a waiter comes before one that was only called") {
   const Kept kept(8);
   comm_record::called(kGather);
   const std::int64_t second = comm_record::called(kSum);
@@ -89,7 +89,7 @@ TEST_CASE("what is waited for comes before what was only called") {
                                            ContainsSubstring("waited for 0.0 s"));
 }
 
-TEST_CASE("a record takes its memory when it is kept, and none for calls that come again") {
+TEST_CASE("`keep` takes all memory of a record, and repeated calls take no more") {
   constexpr std::size_t kEntries = 20'000;
   const auto in_use = [] { return static_cast<std::int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); };
   const std::int64_t before = in_use();
@@ -106,12 +106,12 @@ TEST_CASE("a record takes its memory when it is kept, and none for calls that co
   CHECK(in_use() == at_start);
 }
 
-TEST_CASE("the oldest entries make room, and each group counts on its own") {
+TEST_CASE("new entries overwrite the oldest, and each group has its own count") {
   const Kept kept(3);
   std::int64_t oldest = comm_record::called(kGather);
   for (int i = 0; i < 4; ++i) comm_record::done(comm_record::called(i % 2 == 0 ? kSum : kGather));
-  comm_record::done(oldest);  // overwritten since
-  const nlohmann::json entries = written()["entries"];
+  comm_record::done(oldest);  // is overwritten
+  const nlohmann::json entries = dump()["entries"];
   REQUIRE(entries.size() == 3);
   CHECK(entries[0]["number"] == 2);
   CHECK(entries[2]["number"] == 4);

@@ -1,4 +1,4 @@
-// Reductions over real Gloo groups; ranks are threads of this process that meet through a store in memory.
+// Reductions over real Gloo groups. Ranks are threads of this process with a store in memory.
 #include "parallel/groups/ordered_gloo.h"
 
 #include <ATen/ops/cat.h>
@@ -18,7 +18,8 @@
 namespace rondo {
 namespace {
 
-// Rank r's contribution: deterministic, of very different magnitudes, so that the order of a sum shows.
+// Returns a deterministic contribution of one rank. Magnitudes differ so much that the order of a
+// sum changes its bits.
 at::Tensor contribution(int rank, std::int64_t elements) {
   at::Tensor x = at::empty({elements});
   for (std::int64_t i = 0; i < elements; ++i)
@@ -26,7 +27,7 @@ at::Tensor contribution(int rank, std::int64_t elements) {
   return x;
 }
 
-// Counts what ranks tell it and ask it for.
+// Counts the bytes written and the requests.
 class CountingStore final : public c10d::PrefixStore {
  public:
   CountingStore() : c10d::PrefixStore("", c10::make_intrusive<c10d::HashStore>()) {}
@@ -47,19 +48,19 @@ class CountingStore final : public c10d::PrefixStore {
 
 }  // namespace
 
-TEST_CASE("what a rank tells the store does not grow with the group, and it asks for many ranks at once") {
-  std::vector<std::int64_t> bytes_of_a_rank;
+TEST_CASE("a rank's bytes in the store do not grow with the group, and one request reads many ranks") {
+  std::vector<std::int64_t> bytes_per_rank;
   for (const int ranks : {2, 8}) {
     const auto store = c10::make_intrusive<CountingStore>();
     on_gloo(
         ranks, [](int, OrderedGloo& group) { group.barrier({})->wait(); }, store);
-    bytes_of_a_rank.push_back(store->bytes / ranks);
+    bytes_per_rank.push_back(store->bytes / ranks);
     CHECK(store->requests <= 3 * ranks);
   }
-  CHECK(bytes_of_a_rank[0] == bytes_of_a_rank[1]);
+  CHECK(bytes_per_rank[0] == bytes_per_rank[1]);
 }
 
-TEST_CASE("a reduce-scatter adds in rank order, whatever the number of ranks") {
+TEST_CASE("a reduce-scatter adds in rank order for any number of ranks") {
   const int ranks = GENERATE(2, 3, 4);
   constexpr std::int64_t kShard = 1001;
   std::vector<at::Tensor> results(static_cast<std::size_t>(ranks));
@@ -80,11 +81,11 @@ TEST_CASE("an element's sum does not depend on the buffer it is packed in") {
   on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     at::Tensor small = contribution(rank, kSmall);
     at::Tensor large = at::cat({contribution(rank + 5, kLarge), small});
-    std::vector<at::Tensor> one{small}, other{large};
-    group.allreduce(one, {})->wait();
-    group.allreduce(other, {})->wait();
-    alone[static_cast<std::size_t>(rank)] = one[0];
-    packed[static_cast<std::size_t>(rank)] = other[0].narrow(0, kLarge, kSmall);
+    std::vector<at::Tensor> small_list{small}, large_list{large};
+    group.allreduce(small_list, {})->wait();
+    group.allreduce(large_list, {})->wait();
+    alone[static_cast<std::size_t>(rank)] = small_list[0];
+    packed[static_cast<std::size_t>(rank)] = large_list[0].narrow(0, kLarge, kSmall);
   });
   for (int rank = 0; rank < kRanks; ++rank) {
     CHECK(at::equal(alone[static_cast<std::size_t>(rank)], packed[static_cast<std::size_t>(rank)]));
@@ -92,7 +93,7 @@ TEST_CASE("an element's sum does not depend on the buffer it is packed in") {
   }
 }
 
-TEST_CASE("gathers are exact and by rank, in bf16 too") {
+TEST_CASE("gathers are exact and in rank order, in bf16 too") {
   constexpr int kRanks = 3;
   on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     at::Tensor mine = at::full({5}, rank + 0.5, at::TensorOptions().dtype(at::kBFloat16));
@@ -100,15 +101,15 @@ TEST_CASE("gathers are exact and by rank, in bf16 too") {
     group._allgather_base(all, mine, {})->wait();
     for (int other = 0; other < kRanks; ++other) {
       const at::Tensor part = all.narrow(0, other * 5, 5);
-      const bool right = at::equal(part, at::full({5}, other + 0.5, mine.options()));
-      if (!right) throw std::runtime_error("a gather is wrong");
+      const bool matches = at::equal(part, at::full({5}, other + 0.5, mine.options()));
+      if (!matches) throw std::runtime_error("a gather is wrong");
     }
   });
   SUCCEED();
 }
 
-// With two threads a group, as is Gloo's default, this corrupts the heap.
-TEST_CASE("thousands of collectives, several in flight at a time, leave the heap whole") {
+// With two threads a group, Gloo's default, this corrupts the heap.
+TEST_CASE("thousands of collectives, several in flight at a time, do not corrupt the heap") {
   constexpr int kRanks = 2, kRounds = 1500, kInFlight = 4;
   on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     for (int round = 0; round < kRounds; ++round) {

@@ -1,5 +1,6 @@
-// What ProcessGroupGloo.hpp needs of Gloo's headers, which the LibTorch wheel does not carry: names only.
-// Nothing here is ever constructed by us; the definitions live in libtorch_cpu.so.
+// Declares the names of Gloo's headers that ProcessGroupGloo.hpp uses, since the LibTorch wheel
+// does not include those headers. No object of these types is constructed here. The definitions are
+// in libtorch_cpu.so.
 #pragma once
 
 #include <chrono>

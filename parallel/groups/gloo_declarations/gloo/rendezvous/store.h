@@ -1,4 +1,4 @@
-// See context.h. Only ProcessGroupGloo::GlooStore derives from this, and we never make one.
+// See context.h. Only ProcessGroupGloo::GlooStore derives from this, and Rondo constructs none.
 #pragma once
 
 #include <chrono>
