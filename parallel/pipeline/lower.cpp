@@ -2,7 +2,7 @@
 // action that makes what it waits for, so no step looks at ranks that wait.
 #include "parallel/pipeline/lower.h"
 
-#include "parallel/pipeline/circle.h"
+#include "parallel/pipeline/cycle.h"
 #include "support/error.h"
 
 namespace rondo::pipeline {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "parallel/pipeline/circle.h"
+#include "parallel/pipeline/cycle.h"
 #include "parallel/pipeline/lower.h"
 #include "support/error.h"
 
