@@ -1,5 +1,5 @@
-// Names stand in one table, in the order of the type's numbers. A text is read from the left: digits, the
-// name, digits; nothing may be left.
+// Names are in one table, in the order of the enum. A text is parsed from the left as digits, name
+// and digits, with nothing after them.
 #include "parallel/pipeline/action.h"
 
 #include <fmt/format.h>
@@ -31,15 +31,15 @@ std::string read_action(std::string_view text, Action& action) {
   const std::string_view stage = leading_digits(text), rest = text.substr(stage.size());
   const std::string_view name = rest.substr(0, std::min(rest.find_first_of("0123456789"), rest.size()));
   const std::string_view microbatch = rest.substr(name.size());
-  const auto known = std::find(kActionNames.begin(), kActionNames.end(), name);
-  if (stage.empty() || known == kActionNames.end())
+  const auto match = std::find(kActionNames.begin(), kActionNames.end(), name);
+  if (stage.empty() || match == kActionNames.end())
     return "must be a stage, a type and a microbatch, such as 0F3, 2SEND_B1 or 1REDUCE_GRAD";
-  action = {-1, 0, static_cast<ActionType>(known - kActionNames.begin()), false};
+  action = {-1, 0, static_cast<ActionType>(match - kActionNames.begin()), false};
   const auto stage_number = number_in<std::int32_t>(stage, 0, kMostStages - 1);
   if (!stage_number) return fmt::format("must have a stage from 0 to {}", kMostStages - 1);
   action.stage = static_cast<std::uint16_t>(*stage_number);
   if (is_of_stage(action.type))
-    return microbatch.empty() ? "" : fmt::format("must name no microbatch: {} is of the whole stage", name);
+    return microbatch.empty() ? "" : fmt::format("must name no microbatch: {} is per stage", name);
   const auto number = number_in<std::int32_t>(microbatch, 0, kMostMicrobatches - 1);
   if (!number) return fmt::format("must end in a microbatch from 0 to {}", kMostMicrobatches - 1);
   action.microbatch = *number;

@@ -1,6 +1,6 @@
-// A table holds a bit for everything that can have happened to a microbatch at a stage. Ranks are walked one
-// after the other: what an action needs stands before it on its own rank, since data of other ranks come with
-// a message. Then the table is walked for what is missing.
+// A table holds one bit for each action type, stage and microbatch that has occurred. Ranks are
+// walked one after the other. An action's inputs must come before it on its own rank, since data of
+// other ranks arrives in a message. A second walk over the table finds what is missing.
 #include "parallel/pipeline/check.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace rondo::pipeline {
 namespace {
 
-// What has happened, by type of action; B is I and W at once.
+// The bits of the table; B sets those of I and W.
 constexpr std::uint16_t bit(ActionType type) { return 1u << static_cast<unsigned>(type); }
 constexpr std::uint16_t kForwardDone = bit(ActionType::forward), kInputDone = bit(ActionType::backward_input),
                         kWeightDone = bit(ActionType::backward_weight);
@@ -47,7 +47,9 @@ class Checker {
 
  private:
   struct Stage {
-    std::int32_t weight_gradients = 0, behind_forward = 0, behind_input = 0;  // behind the newest microbatch
+    // Microbatches with weight gradients; one past the highest microbatch with a forward, and with
+    // an I.
+    std::int32_t weight_gradients = 0, forward_end = 0, input_end = 0;
     bool reduced = false, is_sharded = false, is_unsharded = false;
   };
 
@@ -60,9 +62,9 @@ class Checker {
     if (is_of_stage(action.type)) return take_stage(action);
     if (has(action))
       fail(action.type == ActionType::forward || is_message(action.type)
-               ? "is there twice"
+               ? "is a duplicate"
                : "is a second backward of its microbatch",
-           is_message(action.type) ? "a message is sent once and received once, or its slot is used twice"
+           is_message(action.type) ? "a message is sent once and received once; its slot would be used twice"
                                    : "each microbatch passes each stage once, forward and backward");
     if (is_message(action.type))
       take_message(action);
@@ -74,45 +76,44 @@ class Checker {
   void take_compute(const Action& action) {
     Stage& stage = stages_[action.stage];
     if (stage.is_sharded && !stage.is_unsharded)
-      fail("computes with weights that are sharded", "UNSHARD the stage before");
+      fail("computes with sharded weights", "put UNSHARD of the stage before it");
     if (action.type != ActionType::backward_weight) require_read(action);
     if (action.type == ActionType::forward) {
       require_pair(action);
       take_slot(action);
-      count(action, stage, stage.behind_forward, in_flight_.of_stage);
+      count(action, stage, stage.forward_end, in_flight_.of_stage);
       in_flight_.of_rank[rank_] = std::max(in_flight_.of_rank[rank_], ++rank_in_flight_);
       return;
     }
     if ((done_[program_.index(action)] & kForwardDone) == 0)
-      fail("comes before its forward", "a backward reads what the forward of its microbatch kept");
+      fail("comes before its forward", "a backward reads what the forward of its microbatch saved");
     if (action.type == ActionType::backward_weight && (done_[program_.index(action)] & kInputDone) == 0)
-      fail("comes before the I of its microbatch", "W reads the gradients that I made");
+      fail("comes before the I of its microbatch", "W reads the gradients that I computes");
     if (action.type == ActionType::backward_input)
-      count(action, stage, stage.behind_input, in_flight_.pending_of_stage);
+      count(action, stage, stage.input_end, in_flight_.pending_of_stage);
     if (makes_weight_gradient(action.type)) take_weight_gradient(action, stage);
   }
 
-  // From the oldest microbatch without weight gradients to the newest that has come so far.
-  static void count(const Action& action, const Stage& stage, std::int32_t& behind_newest,
+  // Counts from the oldest microbatch without weight gradients to the newest one so far.
+  static void count(const Action& action, const Stage& stage, std::int32_t& end,
                     std::vector<std::int32_t>& most) {
-    behind_newest = std::max(behind_newest, action.microbatch + 1);
-    most[action.stage] = std::max(most[action.stage], behind_newest - stage.weight_gradients);
+    end = std::max(end, action.microbatch + 1);
+    most[action.stage] = std::max(most[action.stage], end - stage.weight_gradients);
   }
 
   void take_weight_gradient(const Action& action, Stage& stage) {
     if (action.microbatch != stage.weight_gradients)
-      fail(
-          fmt::format("is summed where microbatch {} is the next", stage.weight_gradients),
-          "weight gradients of a stage are summed in the order of microbatches, so that their bits are those "
-          "of gradient accumulation");
+      fail(fmt::format("is summed before microbatch {}", stage.weight_gradients),
+           "weight gradients of a stage are summed in the order of microbatches, so that the result has the "
+           "bits of gradient accumulation");
     if (stage.reduced)
-      fail("adds to gradients that are reduced already", "REDUCE_GRAD is behind all of them");
+      fail("adds to gradients that are already reduced", "put REDUCE_GRAD after all of them");
     ++stage.weight_gradients;
     --rank_in_flight_;
     if (slots_ > 0) slot(action) = -1;
   }
 
-  // What the action reads: of its own rank it stands before it, of another one it is received.
+  // Requires the action's input: computed earlier on its own rank, or received from another.
   void require_read(const Action& action) const {
     const bool forward = action.type == ActionType::forward;
     if (action.stage == (forward ? 0 : program_.stages - 1)) return;
@@ -121,11 +122,11 @@ class Checker {
       forward ? --source.stage : ++source.stage;
       if (!forward) source.type = ActionType::backward_input;
       if (!has(source))
-        fail(fmt::format("comes before stage {} has made what it reads", source.stage),
-             "stages of one rank stand in the order of their data");
+        fail(fmt::format("comes before its input from stage {}", source.stage),
+             "stages of one rank run in the order of their data");
     } else if (lowered_ && !has(receive_of(action))) {
-      fail(fmt::format("reads what {} brings, which does not stand before it", print(receive_of(action))),
-           "what another rank made is received before it is read");
+      fail(fmt::format("reads {}, which does not come before it", print(receive_of(action))),
+           "receive what another rank computed before it is read");
     }
   }
 
@@ -133,9 +134,9 @@ class Checker {
     if (!action.with_next) return;
     const std::vector<Action>& actions = program_.ranks[rank_];
     if (at_ + 1 >= actions.size() || !makes_input_gradient(actions[at_ + 1].type))
-      fail("runs together with no backward", "OVERLAP_F_B is a forward and a backward");
+      fail("runs together with no backward", "OVERLAP_F_B is a pair of a forward and a backward");
     if (program_.index(actions[at_ + 1]) == program_.index(action))
-      fail("runs together with its own backward", "neither of a pair may read what the other makes");
+      fail("runs together with its own backward", "neither action of a pair may read the other's output");
   }
 
   std::int32_t& slot(const Action& action) {
@@ -146,7 +147,7 @@ class Checker {
     if (slot(action) >= 0)
       fail(fmt::format("uses slot {} of stage {}, which microbatch {} holds until its backward",
                        action.microbatch % slots_, action.stage, slot(action)),
-           fmt::format("with {} slots a stage can have that many microbatches in flight", slots_));
+           fmt::format("{} slots allow that many microbatches in flight per stage", slots_));
     slot(action) = action.microbatch;
   }
 
@@ -158,27 +159,27 @@ class Checker {
     if (action.stage == (to_next ? program_.stages - 1 : 0))
       fail("has no other end", fmt::format("stage {} is at the end of the pipeline", action.stage));
     if (program_.peer_of(action) == static_cast<std::int32_t>(rank_))
-      fail("is a message of a rank to itself", "neighbours on one rank need none");
+      fail("is a message of a rank to itself", "adjacent stages of one rank need no message");
     if (is_send(action.type) &&
         (done_[program_.index(action)] & (of_forward ? kForwardDone : kInputDone)) == 0)
-      fail("comes before what it sends is made", of_forward ? "send behind F" : "send behind B or I");
+      fail("comes before its data is computed", of_forward ? "send after F" : "send after B or I");
   }
 
   void take_stage(const Action& action) {
     Stage& stage = stages_[action.stage];
     if (action.type == ActionType::reduce_gradient) {
-      if (stage.reduced) fail("reduces the gradients of its stage twice", "REDUCE_GRAD is once a step");
+      if (stage.reduced) fail("reduces the gradients of its stage twice", "use one REDUCE_GRAD per step");
       if (stage.weight_gradients < program_.microbatches)
-        fail(fmt::format("comes behind {} of {} weight gradients", stage.weight_gradients,
+        fail(fmt::format("comes after {} of {} weight gradients", stage.weight_gradients,
                          program_.microbatches),
-             "REDUCE_GRAD is behind all of them");
+             "put REDUCE_GRAD after all of them");
       stage.reduced = true;
       return;
     }
     const bool unshard = action.type == ActionType::unshard;
     if (stage.is_unsharded == unshard)
-      fail(unshard ? "gathers weights that are there" : "frees weights that are not gathered",
-           "UNSHARD and RESHARD of a stage take turns");
+      fail(unshard ? "gathers weights that are already gathered" : "frees weights that are not gathered",
+           "alternate UNSHARD and RESHARD of a stage");
     stage.is_sharded = true;
     stage.is_unsharded = unshard;
   }
@@ -209,7 +210,7 @@ class Checker {
       }
     }
     if (lowered_ && !stages_[stage].reduced)
-      missing("its gradients are never reduced", "write REDUCE_GRAD behind the last of its W or B");
+      missing("its gradients are never reduced", "put REDUCE_GRAD after its last W or B");
   }
 
   const Program& program_;
@@ -217,7 +218,7 @@ class Checker {
   const std::int32_t slots_;
   std::vector<std::uint16_t> done_;
   std::vector<Stage> stages_;
-  std::vector<std::int32_t> holder_;  // of each slot: the microbatch; -1: free
+  std::vector<std::int32_t> holder_;  // the microbatch in each slot; -1 for a free slot
   InFlight in_flight_;
   std::size_t rank_ = 0, at_ = 0;
   std::int32_t rank_in_flight_ = 0;

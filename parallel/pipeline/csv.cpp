@@ -1,4 +1,4 @@
-// A file is read a line at a time and a line a cell at a time; what an action is, action.h reads. Cells are
+// A file is read line by line, and a line cell by cell; action.h parses an action. Cells are
 // written in the columns of their time steps.
 #include "parallel/pipeline/csv.h"
 
@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-// Takes `text` up to `end` away from it, and `end` itself.
+// Removes `text` up to and including `end`, and returns the part before `end`.
 std::string_view next_part(std::string_view& text, char end) {
   const std::size_t at = std::min(text.find(end), text.size());
   const std::string_view part = text.substr(0, at);
@@ -27,7 +27,7 @@ std::string_view next_part(std::string_view& text, char end) {
   return part;
 }
 
-// Adds the actions of a cell. Returns the rule that it breaks.
+// Appends the actions of a cell. Returns "" or the rule that the cell breaks.
 std::string read_cell(std::string_view cell, std::vector<Action>& actions) {
   Action first, second;
   if (!cell.starts_with('(')) {
@@ -35,12 +35,12 @@ std::string read_cell(std::string_view cell, std::vector<Action>& actions) {
     if (rule.empty()) actions.push_back(first);
     return rule;
   }
-  const std::string shape = "must be a pair of a forward and a backward, such as (0F3;1B2)OVERLAP_F_B";
-  if (!cell.ends_with(kOverlap)) return shape;
+  const std::string rule = "must be a pair of a forward and a backward, such as (0F3;1B2)OVERLAP_F_B";
+  if (!cell.ends_with(kOverlap)) return rule;
   std::string_view pair = cell.substr(1, cell.size() - 1 - kOverlap.size());
   const std::string_view forward = trimmed(next_part(pair, ';')), backward = trimmed(pair);
-  if (!read_action(forward, first).empty() || !read_action(backward, second).empty()) return shape;
-  if (first.type != ActionType::forward || !makes_input_gradient(second.type)) return shape;
+  if (!read_action(forward, first).empty() || !read_action(backward, second).empty()) return rule;
+  if (first.type != ActionType::forward || !makes_input_gradient(second.type)) return rule;
   first.with_next = true;
   actions.insert(actions.end(), {first, second});
   return "";

@@ -1,4 +1,4 @@
-// The way around a circle of ranks that wait for each other, as text for an error.
+// Prints the cycle of ranks that wait for each other, for an error message.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,18 +13,18 @@
 namespace rondo::pipeline {
 
 inline constexpr const char* kDeadlock =
-    "deadlock: ranks wait for each other in a circle; order the actions so that what is read is made before";
+    "deadlock: ranks wait for each other in a cycle; order the actions so that each comes after its input";
 
-// A rank stands at its action `at`, until another one has run `needs`.
+// A rank that is blocked at its action `at` until another rank has run the action `needs`.
 struct Wait {
-  std::size_t at, rank;  // that other rank
+  std::size_t at, rank;  // `rank` is the other rank
   std::function<bool(const Action&)> needs;
 };
 
-// A new line for each rank of a circle. `wait_of(rank)` is asked of ranks that stand still, of which `start`
-// is one; each must wait for one that stands still, too.
-inline std::string circle_of(const Program& program, std::size_t start,
-                             const std::function<Wait(std::size_t)>& wait_of) {
+// Returns one line for each rank of the cycle that is reached from `start`, each after a newline.
+// `wait_of(rank)` is called for blocked ranks only. Each must wait for a blocked rank.
+inline std::string cycle_of(const Program& program, std::size_t start,
+                            const std::function<Wait(std::size_t)>& wait_of) {
   std::vector<bool> seen(program.ranks.size());
   std::size_t rank = start;
   for (; !seen[rank]; rank = wait_of(rank).rank) seen[rank] = true;

@@ -1,4 +1,4 @@
-// A cell is the shortest action, so longer ones take several.
+// One cell is the duration of the shortest action; longer actions take several cells.
 #include "parallel/pipeline/grid.h"
 
 #include <fmt/format.h>
@@ -10,14 +10,14 @@
 namespace rondo::pipeline {
 namespace {
 
-// ANSI background and ink by type: F, B, I, W.
+// ANSI background and foreground by type: F, B, I, W.
 constexpr const char* kInks[] = {"\033[44;97m", "\033[42;30m", "\033[46;30m", "\033[43;30m"};
 
 std::string label(const Span& span, bool with_stage) {
-  const auto one = [&](const Action& action) {
+  const auto text = [&](const Action& action) {
     return with_stage ? print(action) : fmt::format("{}{}", name_of(action.type), action.microbatch);
   };
-  return one(span.action) + (span.action.with_next ? "+" + one(span.together) : "");
+  return text(span.action) + (span.action.with_next ? "+" + text(span.together) : "");
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::string to_grid(const Timeline& timeline, std::int64_t columns, bool color) 
   }
   if (shortest <= 0) return "";
   const auto cell_of = [&](double time) { return std::llround(time / shortest); };
-  std::int64_t width = 2;  // of a cell, so that every label fits
+  std::int64_t width = 2;  // characters of a cell, enough for every label
   for (const Span& span : timeline.spans) {
     const std::int64_t cells = std::max<std::int64_t>(cell_of(span.end) - cell_of(span.begin), 1);
     width = std::max<std::int64_t>(width, (std::ssize(label(span, with_stage)) + cells) / cells);
@@ -45,7 +45,7 @@ std::string to_grid(const Timeline& timeline, std::int64_t columns, bool color) 
   for (const Span& span : timeline.spans) {
     std::string& line = lines[span.rank];
     const std::int64_t begin = cell_of(span.begin) * width, end = cell_of(span.end) * width;
-    if (begin == end) continue;  // it takes no time
+    if (begin == end) continue;  // takes no time
     const std::string text = fmt::format("{:<{}}", label(span, with_stage), end - begin - 1);
     line.append(begin - at[span.rank], color ? ' ' : '.');
     line += color ? kInks[static_cast<std::size_t>(span.action.type)] + text + "\033[0m " : text + " ";

@@ -1,4 +1,5 @@
-// A schedule in a terminal: a line a rank, time from left to right, torch's text of each action.
+// A schedule as text for a terminal: one line a rank, time from left to right, torch's action
+// texts.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace rondo::pipeline {
 
-// `timeline`: with spans. In colour, or with dots where a rank waits. "" where a line would be longer than
-// `columns`.
+// Returns the grid, in colour or with dots where a rank waits. Returns "" where a line would exceed
+// `columns`. REQUIRES: `timeline` has spans.
 std::string to_grid(const Timeline& timeline, std::int64_t columns, bool color);
 
 }  // namespace rondo::pipeline

@@ -1,4 +1,4 @@
-// A layout's text is first written out, letter by letter, then cut at its bars.
+// A layout's text is expanded letter by letter, then split at its bars.
 #include "parallel/pipeline/layers.h"
 
 #include <fmt/format.h>
@@ -13,17 +13,18 @@ namespace {
 
 constexpr std::size_t kMostLetters = 1'000'000, kDeepestGroup = 16;
 
-// Takes letters, groups and repetitions from the front of `text`, up to a closing bracket or its end.
-std::string write_out(std::string_view& text, std::string& letters, std::size_t depth) {
-  if (depth > kDeepestGroup) return fmt::format("must have at most {} brackets in each other", kDeepestGroup);
-  std::string part;  // what a * repeats
+// Expands letters, groups and repetitions from the front of `text`, up to a closing bracket or its
+// end. Returns "" or the rule that `text` breaks.
+std::string expand(std::string_view& text, std::string& letters, std::size_t depth) {
+  if (depth > kDeepestGroup) return fmt::format("must nest at most {} brackets", kDeepestGroup);
+  std::string part;  // the operand of a following *
   while (!text.empty() && text.front() != ')') {
     const char letter = text.front();
     text.remove_prefix(1);
     if (letter == ',' || letter == ' ') continue;
     if (letter == '(') {
       part.clear();
-      const std::string rule = write_out(text, part, depth + 1);
+      const std::string rule = expand(text, part, depth + 1);
       if (!rule.empty()) return rule;
       if (text.empty()) return "must close its brackets";
       text.remove_prefix(1);
@@ -32,7 +33,7 @@ std::string write_out(std::string_view& text, std::string& letters, std::size_t 
           text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
       const auto times = number_in<std::int32_t>(digits, 1, kMostStages);
       if (!times || part.empty())
-        return fmt::format("must have a letter or a group before each *, and 1 to {} behind it", kMostStages);
+        return fmt::format("must have a letter or a group before each *, and 1 to {} after it", kMostStages);
       text.remove_prefix(digits.size());
       if (letters.size() + part.size() * *times > kMostLetters) return "must have fewer layers";
       for (std::int32_t i = 1; i < *times; ++i) letters += part;
@@ -41,7 +42,7 @@ std::string write_out(std::string_view& text, std::string& letters, std::size_t 
     } else if (std::string_view("EtmL|").find(letter) != std::string_view::npos) {
       part = letter;
     } else {
-      return "must be made of E, t, m, L, | and repetitions such as t*3 and (tt|)*29";
+      return "must consist of E, t, m, L, | and repetitions such as t*3 and (tt|)*29";
     }
     if (letters.size() + part.size() > kMostLetters) return "must have fewer layers";
     letters += part;
@@ -63,7 +64,7 @@ double cost_of(const StageLayers& stage, const EndCosts& ends) {
 
 std::string read_layout(std::string_view text, std::vector<StageLayers>& stages) {
   std::string letters;
-  std::string rule = write_out(text, letters, 0);
+  std::string rule = expand(text, letters, 0);
   if (rule.empty() && !text.empty()) rule = "must open its brackets";
   if (!rule.empty()) return rule;
   std::string order = letters;
@@ -71,8 +72,7 @@ std::string read_layout(std::string_view text, std::vector<StageLayers>& stages)
   const std::size_t layers = std::count(order.begin(), order.end(), 't');
   const std::size_t predictions = std::count(order.begin(), order.end(), 'm');
   if (layers == 0 || order != "E" + std::string(layers, 't') + std::string(predictions, 'm') + "L")
-    return "must be one E, layers t, layers m of multi-token prediction if there are any, and one L, in this "
-           "order";
+    return "must be one E, layers t, optional layers m of multi-token prediction, and one L, in this order";
   stages.assign(1, {});
   for (const char letter : letters) {
     if (letter == 'E') stages.back().embedding = true;
@@ -106,7 +106,7 @@ std::vector<StageLayers> split_layers(std::int32_t layers, std::int32_t stages, 
   for (std::int32_t stage = 1; stage + 1 < stages; ++stage) split[stage].layers = 1;
   std::int32_t left = layers - std::max(stages - 2, 0);
   if (left < 0) return {};
-  // Layers are equal, so each goes where it makes the smallest stage.
+  // Layers are equal, so each goes to the stage of the lowest cost.
   for (; left > 0; --left)
     ++std::min_element(split.begin(), split.end(), [&](const StageLayers& a, const StageLayers& b) {
         return cost_of(a, ends) < cost_of(b, ends);

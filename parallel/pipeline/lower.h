@@ -1,12 +1,13 @@
-// From actions of compute to programs that send and receive.
+// Lowers programs of compute actions to programs that send and receive.
 //
-// Actions are played in time steps of equal length: in each, every rank runs its next action if what it reads
-// was made in an earlier step. The messages of a step stand behind its compute, at both ends in one order for
-// all ranks. So the lowered program has an order in which every send meets its receive: it cannot deadlock,
-// with no buffer anywhere. prove() shows that again from the program alone.
+// Actions are simulated in time steps of equal length. In each step, every rank runs its next
+// action if the action's input was computed in an earlier step. The messages of a step come after
+// its compute, in one order for all ranks and at both ends. So an order exists in which every send
+// and its receive rendezvous, and the lowered program cannot deadlock without buffers. prove()
+// shows this again from the program alone.
 //
-// Linear in the actions. REQUIRES of all: check(program, Form::compute) passed. They throw Error(config)
-// where ranks wait for each other in a circle, with its path.
+// Linear in the number of actions. REQUIRES: check(program, Form::compute) passed. Throws
+// Error(config) with the cycle where ranks wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,12 @@
 
 namespace rondo::pipeline {
 
-// Of each rank's actions: the step in which it runs. The two of a pair run in one.
+// Time steps by rank and action. Both actions of a pair run in the same step.
 using TimeSteps = std::vector<std::vector<std::int64_t>>;
 TimeSteps time_steps(const Program& program);
 
-// The program with SEND_F, RECV_F, SEND_B, RECV_B, and with REDUCE_GRAD of each stage that has none, behind
-// the last of its weight gradients.
+// Adds SEND_F, RECV_F, SEND_B and RECV_B, and REDUCE_GRAD after the last weight gradient of each
+// stage without one.
 Program lower(const Program& program);
 
 }  // namespace rondo::pipeline

@@ -1,6 +1,6 @@
-// Text is put together by hand. Positions are written with one decimal, a tenth of a pixel. Boxes are as wide
-// as fits a slide, but never so narrow that they vanish; numbers stand in those that have room for the
-// widest.
+// The SVG is composed as text. Coordinates have one decimal, a tenth of a pixel. Boxes are as wide
+// as fits a slide, but not so narrow that they vanish. A box has its number where it has room for
+// the widest one.
 #include "parallel/pipeline/picture.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ constexpr Kind kKinds[] = {
 };
 const Kind& kind_of(ActionType type) { return kKinds[static_cast<std::size_t>(type)]; }
 
-// The stages of a rank, first to last, from the full colour to a light one.
+// Stages of a rank, first to last, from the full colour to a light one.
 struct Shade {
   std::string fill, ink;
 };
@@ -48,7 +48,7 @@ Shade shade_of(ActionType type, std::int32_t chunk, std::int32_t chunks) {
           white > 0.3 ? "#1b2230" : "#ffffff"};
 }
 
-// Of each stage, which one of its rank's it is; and the most that a rank has.
+// The index of each stage among the stages of its rank, and the largest number of stages on a rank.
 struct Chunks {
   explicit Chunks(const Program& program) {
     std::vector<std::int32_t> count(program.ranks.size());
@@ -63,7 +63,7 @@ std::string class_of(const Action& action, const Chunks& chunks) {
   return fmt::format("{}{}", name_of(action.type), chunks.of_stage[action.stage]);
 }
 
-// 1, 2 or 5 times a power of ten, so that ticks are `least` apart at least.
+// Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`.
 double tick_distance(double least) {
   const double power = std::pow(10, std::floor(std::log10(least)));
   for (const double factor : {1, 2, 5})
@@ -185,15 +185,15 @@ class Svg {
     out_ += '\n';
   }
 
-  // Swatches side by side, the ones of all stages of a rank for each type.
+  // One swatch for each stage of a rank, for each type.
   void legend() {
     double x = 24;
     const double y = bottom_ + 48;
     const auto entry = [&](const std::vector<std::string>& classes, const std::string& name) {
-      for (const std::string& one : classes) {
+      for (const std::string& swatch : classes) {
         out_ += fmt::format(
-            "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"16\" rx=\"2.5\"/>\n", one, x,
-            y);
+            "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"16\" rx=\"2.5\"/>\n", swatch,
+            x, y);
         x += 18;
       }
       put(x + 5, y + 12.5, "g", name);
@@ -246,8 +246,8 @@ double microbatches_pending(const Program& program, const Proof& proof, std::siz
 }
 
 std::string shape_text(const Program& program) {
-  const auto count = [](std::int64_t number, const char* one, const char* many) {
-    return fmt::format("{} {}", number, number == 1 ? one : many);
+  const auto count = [](std::int64_t number, const char* singular, const char* plural) {
+    return fmt::format("{} {}", number, number == 1 ? singular : plural);
   };
   const std::int64_t ranks = std::ssize(program.ranks);
   const bool even = program.stages % ranks == 0;
@@ -264,12 +264,12 @@ std::string to_page(const Drawing& drawing) {
   double in_flight = 0;
   std::string ranks, edges;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    const double here = microbatches_in_flight(program, drawing.proof, rank);
-    in_flight = std::max(in_flight, here);
+    const double on_rank = microbatches_in_flight(program, drawing.proof, rank);
+    in_flight = std::max(in_flight, on_rank);
     ranks += fmt::format(
         "<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.1f} %</td><td>{:.4g}</td><td>{:.4g}</td></tr>\n",
         rank, timeline.busy[rank], timeline.end - timeline.busy[rank], 100 * timeline.bubble_share(rank),
-        here, microbatches_pending(program, drawing.proof, rank));
+        on_rank, microbatches_pending(program, drawing.proof, rank));
   }
   for (const Edge& edge : drawing.proof.edges)
     edges += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", edge.from, edge.to, edge.messages);
@@ -295,10 +295,9 @@ std::string broken_picture_name(const std::filesystem::path& file) {
 
 void require_drawable(const Program& program, const std::string& command) {
   if (program.action_count() > kMostDrawn)
-    throw Error(ExitCode::usage,
-                fmt::format("{}: a picture of {} actions is too large: at most {} are drawn; "
-                            "draw fewer ranks or microbatches",
-                            command, program.action_count(), kMostDrawn));
+    throw Error(ExitCode::usage, fmt::format("{}: a picture of {} actions is too large: the limit is {}; "
+                                             "draw fewer ranks or microbatches",
+                                             command, program.action_count(), kMostDrawn));
 }
 
 void write_picture(const std::filesystem::path& file, const Drawing& drawing) {

@@ -1,5 +1,5 @@
-// A program is taken as it is written: what a table could not be made for is refused here, all else in
-// check(). Edges are numbered by their ranks, so that lists of them are sorted.
+// program_of refuses only programs for which no table can be allocated; check() refuses all others.
+// Edges are numbered by their ranks, so that lists of them are sorted.
 #include "parallel/pipeline/program.h"
 
 #include <fmt/format.h>
@@ -45,24 +45,23 @@ Program program_of(std::vector<std::vector<Action>> ranks, const std::string& pl
       forwards += action.type == ActionType::forward ? 1 : 0;
     }
   if (forwards == 0) fail("no forward", "write an F for each stage and microbatch");
-  // So that tables of all of them are no larger than the text.
+  // Keeps tables of stages times microbatches no larger than the text.
   if (static_cast<std::int64_t>(program.stages) * program.microbatches > forwards)
     fail(fmt::format("{} stages and {} microbatches, but only {} forwards", program.stages,
                      program.microbatches, forwards),
-         "number both from 0 without gaps, and run each microbatch through each stage once");
+         "number both from 0 without gaps, and run each microbatch once through each stage");
   program.rank_of_stage.assign(program.stages, -1);
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     for (const Action& action : program.ranks[r]) {
       std::int32_t& home = program.rank_of_stage[action.stage];
       if (home < 0) home = static_cast<std::int32_t>(r);
       if (home != static_cast<std::int32_t>(r))
-        fail(fmt::format("rank {} has {}, but rank {} has stage {}, too", r, print(action), home,
-                         action.stage),
-             "a stage lives on one rank");
+        fail(fmt::format("rank {} has {}, but stage {} is on rank {}", r, print(action), action.stage, home),
+             "put a stage on one rank only");
     }
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     if (program.ranks[r].empty())
-      fail(fmt::format("rank {} has no action", r), "give each rank a stage at least");
+      fail(fmt::format("rank {} has no action", r), "give each rank at least one stage");
   return program;
 }
 

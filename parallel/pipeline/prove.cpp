@@ -1,6 +1,6 @@
-// Without buffers a message needs both ranks at its two ends: the second one that comes finds the first one
-// waiting there, and both go on. With buffers a send leaves a mark, which the receive needs. A rank that
-// waits is looked at again when its partner comes, so no rank is asked in vain twice.
+// Without buffers, both ranks of a message must be at its two ends. The second one to arrive finds
+// the first one waiting, and both continue. With buffers, a send sets a flag that the receive
+// reads. A blocked rank continues when its partner arrives, so it is polled at most once in vain.
 #include "parallel/pipeline/prove.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ class Rendezvous {
     }
     for (std::size_t rank = 0; rank < next_.size(); ++rank)
       if (next_[rank] < program_.ranks[rank].size())
-        return circle_of(program_, rank, [&](std::size_t waiting) {
+        return cycle_of(program_, rank, [&](std::size_t waiting) {
           const Action& action = program_.ranks[waiting][next_[waiting]];
           return Wait{next_[waiting], static_cast<std::size_t>(program_.peer_of(action)),
                       [other = other_end(action)](const Action& a) { return a == other; }};
@@ -44,7 +44,7 @@ class Rendezvous {
   std::int64_t events() const { return events_; }
 
  private:
-  // Runs the rank's next action, if it can.
+  // Runs the rank's next action where it can.
   bool step(std::size_t rank) {
     ++events_;
     const Action& action = program_.ranks[rank][next_[rank]];
@@ -59,10 +59,10 @@ class Rendezvous {
   bool exchange(const Action& action) {
     const std::size_t peer = program_.peer_of(action);
     if (buffered_ && is_receive(action.type)) return sent_of(other_end(action));
-    const bool meets =
+    const bool at_other_end =
         next_[peer] < program_.ranks[peer].size() && program_.ranks[peer][next_[peer]] == other_end(action);
     if (buffered_) sent_of(action) = true;
-    if (meets && waits_[peer]) {
+    if (at_other_end && waits_[peer]) {
       ++next_[peer];
       waits_[peer] = false;
       ready_.push_back(peer);
@@ -79,16 +79,16 @@ class Rendezvous {
   const bool buffered_;
   std::array<std::vector<bool>, 2> sent_;  // activations, gradients
   std::vector<std::size_t> next_, ready_;
-  std::vector<bool> waits_;  // at a message that its partner has not come to
+  std::vector<bool> waits_;  // at a message whose partner has not arrived
   std::int64_t events_ = 0;
 };
 
-// Counts the messages of each edge, and compares their order at both ends.
+// Counts the messages of each edge and checks that both ends have the same order.
 std::vector<Edge> edges_of(const Program& program) {
   const Edges numbers(program);
   std::vector<Edge> edges;
   for (const auto& [from, to] : numbers.ends) edges.push_back({from, to, 0});
-  // The place of each message on its edge, where it is sent; then where it is received.
+  // The index of each message on its edge, by the order of the sends.
   std::array<std::vector<std::int64_t>, 2> places;
   for (auto& of_direction : places)
     of_direction.resize(static_cast<std::size_t>(program.stages) * program.microbatches);
@@ -110,7 +110,7 @@ std::vector<Edge> edges_of(const Program& program) {
       throw Error(
           ExitCode::config,
           fmt::format("{} receives message {} of the edge from rank {} to rank {}, which is sent as "
-                      "message {}; the messages of an edge stand in one order at both ends",
+                      "message {}; put the messages of an edge into the same order at both ends",
                       place_of(program, rank, i), number, edges[edge].from, edges[edge].to, place(send)));
     }
   return edges;
@@ -136,9 +136,8 @@ Proof prove(const Program& lowered, std::int32_t slots) {
   if (find_deadlock(lowered, Buffers::unlimited).empty())
     throw Error(
         ExitCode::config,
-        "deadlock unless messages are buffered: ranks wait for each other in a circle; order sends and "
-        "receives so that each pair can meet, or leave them out: a schedule without messages gets its "
-        "own" +
+        "deadlock unless messages are buffered: ranks wait for each other in a cycle; order sends and "
+        "receives so that each pair can rendezvous, or omit all messages: lowering then adds them" +
             path);
   throw Error(ExitCode::config, kDeadlock + path);
 }

@@ -1,9 +1,9 @@
-// The proof that a lowered program runs to its end, before its first step: check(), the order of each edge,
-// and a play of all ranks with rendezvous: a send and its receive meet, with no buffer anywhere. A program
-// that passes also runs with any buffers, and where messages are sent and received beside compute: such an
-// executor waits for less.
+// Proves, before the first step, that a lowered program runs to its end. Three parts: check(), the
+// order of messages on each edge, and a simulation of all ranks where a send and its receive
+// rendezvous, without buffers. A program that passes also runs with any buffers, and with messages
+// that overlap compute, since such executors wait for less.
 //
-// Linear in the actions, whatever the program: an action is looked at twice at most.
+// Linear in the number of actions for every program: each action is examined at most twice.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ struct Edge {
 
 struct Proof {
   std::int64_t actions = 0, messages = 0;
-  std::int64_t events =
-      0;  // of the play: actions that ran, and times that a rank came to a message too early
-  std::vector<Edge> edges;  // by from, then to
+  std::int64_t events = 0;  // of the simulation: actions that ran, and blocked attempts
+  std::vector<Edge> edges;  // sorted by from, then to
   InFlight in_flight;
 };
 
-// `slots`: as in check(). Throws Error(config): a circle of ranks with its path, a message that is lost or
-// out of order, and what check() finds.
+// Proves a program. `slots` is as in check(). Throws Error(config) for a cycle of ranks, for a
+// message that is lost or out of order, and for what check() finds.
 Proof prove(const Program& lowered, std::int32_t slots = 0);
 
-// Sends, receives and reductions added where a program has none, and its proof.
+// A program with sends, receives and reductions, and its proof.
 struct Proven {
   Program lowered;
   Proof proof;
 };
-// Throws Error(config): what check(), lower() and prove() throw.
+// Lowers a program without messages, and proves it. Throws what check(), lower() and prove() throw.
 Proven lower_and_prove(Program program, std::int32_t slots = 0);
 
-// Its play alone, with no buffers, or with one for every message. "" or the path. REQUIRES: check() passed.
+// Runs only the simulation, without buffers or with one for every message. Returns "" or the cycle.
+// Stores the number of events. REQUIRES: check() passed.
 enum class Buffers { none, unlimited };
 std::string find_deadlock(const Program& lowered, Buffers buffers, std::int64_t* events = nullptr);
 

@@ -1,6 +1,6 @@
-// A rank's actions take the microbatches of each stage in ascending order, so a generator says only which
-// stage is next: RankActions counts the microbatches. What limit_pending() moves forward is W alone, which no
-// other rank waits for.
+// A rank's actions take the microbatches of each stage in ascending order. So a generator only
+// names the next stage, and RankActions counts the microbatches. limit_pending() moves only W
+// forward, since no other rank waits for W.
 #include "parallel/pipeline/schedules.h"
 
 #include <fmt/format.h>
@@ -26,23 +26,23 @@ class RankActions {
     actions.reserve(3 * static_cast<std::size_t>(shape.stages_per_rank) * shape.microbatches);
   }
 
-  // The next microbatch of the rank's stage number `chunk`.
+  // Each adds an action for the next microbatch of the rank's stage number `chunk`.
   void forward(std::int32_t chunk) { add(ActionType::forward, chunk, chunks_[chunk].forwards++); }
   void backward(std::int32_t chunk) { add(ActionType::backward, chunk, chunks_[chunk].backwards++); }
   void backward_input(std::int32_t chunk) {
     pending_.emplace_back(chunk, chunks_[chunk].backwards);
     add(ActionType::backward_input, chunk, chunks_[chunk].backwards++);
   }
-  // The W of the oldest I that has none; nothing where there is none.
+  // Adds the W of the oldest pending I, if there is one.
   void oldest_weight() {
     if (!pending_.empty()) weight(pending_.begin());
   }
-  // The same of one stage; false where there is none.
+  // Adds the W of the oldest pending I of one stage. Returns false where there is none.
   bool oldest_weight_of(std::int32_t chunk) {
-    const auto found = std::find_if(pending_.begin(), pending_.end(),
-                                    [&](const auto& pending) { return pending.first == chunk; });
-    if (found == pending_.end()) return false;
-    weight(found);
+    const auto oldest = std::find_if(pending_.begin(), pending_.end(),
+                                     [&](const auto& pending) { return pending.first == chunk; });
+    if (oldest == pending_.end()) return false;
+    weight(oldest);
     return true;
   }
   void forward_with_backward(std::int32_t forward_chunk, std::int32_t backward_chunk) {
@@ -85,8 +85,8 @@ Program filled(const PipelineShape& shape, StageStyle style, Fill fill) {
   return program;
 }
 
-// How interleaved schedules go around the stages of a rank: a round of microbatches through one, then the
-// same round through the next.
+// The rounds of interleaved schedules: a round of microbatches runs through one stage of a rank,
+// then through the next.
 struct Rounds {
   explicit Rounds(const PipelineShape& shape)
       : stages(shape.stages_per_rank),
@@ -94,14 +94,14 @@ struct Rounds {
         count(shape.stages_per_rank * shape.microbatches) {}
   std::int32_t forward_chunk(std::int32_t i) const { return i / size % stages; }
   std::int32_t backward_chunk(std::int32_t i) const { return stages - 1 - forward_chunk(i); }
-  // Forwards before the first backward, with `hop` more for each rank that stands behind.
+  // Returns the forwards before the first backward: `hop` more for each later rank.
   std::int32_t warmup(std::int32_t ranks_behind, std::int32_t hop) const {
     return std::min((stages - 1) * size + hop * ranks_behind, count);
   }
   std::int32_t stages, size, count;
 };
 
-// The actions of ranks with W moved forward.
+// Moves W forward in the actions of ranks so that at most `most` are pending.
 class PendingLimit {
  public:
   PendingLimit(const Program& program, std::int32_t most)
@@ -111,7 +111,7 @@ class PendingLimit {
     const std::vector<Action>& actions = program_.ranks[rank];
     made_.clear();
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (actions[i].with_next) make_room_for(actions[i + 1]);  // nothing stands within a pair
+      if (actions[i].with_next) make_room_for(actions[i + 1]);  // nothing comes between a pair
       make_room_for(actions[i]);
       add(actions[i]);
     }
@@ -128,13 +128,12 @@ class PendingLimit {
   void add(Action action) {
     std::int32_t& summed = summed_[action.stage];
     std::deque<std::int32_t>& own = pending_[action.stage];
-    if (action.type == ActionType::backward_weight && action.microbatch < summed)
-      return;  // moved here before
+    if (action.type == ActionType::backward_weight && action.microbatch < summed) return;  // moved before
     if (action.type == ActionType::backward_input && most_ == 0) action.type = ActionType::backward;
     if (makes_weight_gradient(action.type) && action.microbatch != summed++)
       throw Error(ExitCode::config,
-                  fmt::format("{} would have to come before the I of microbatch {}; let I come in the order "
-                              "of microbatches, or more of them be pending",
+                  fmt::format("{} would have to come before the I of microbatch {}; put I into the order "
+                              "of microbatches, or allow more pending microbatches",
                               print(action), summed - 1));
     if (action.type == ActionType::backward_input) own.push_back(action.microbatch);
     if (action.type == ActionType::backward_weight) std::erase(own, action.microbatch);
@@ -143,8 +142,8 @@ class PendingLimit {
 
   const Program& program_;
   const std::int32_t most_;
-  std::vector<std::deque<std::int32_t>> pending_;  // of each stage: microbatches, the oldest first
-  std::vector<std::int32_t> summed_;               // of each stage: those whose weight gradients are made
+  std::vector<std::deque<std::int32_t>> pending_;  // microbatches by stage, oldest first
+  std::vector<std::int32_t> summed_;               // microbatches with weight gradients, by stage
   std::vector<Action> made_;
 };
 
@@ -189,18 +188,18 @@ Program interleaved_zero_bubble(const PipelineShape& shape) {
     for (std::int32_t i = 0; i < rounds.count; ++i) {
       if (warmup + i < rounds.count) actions.forward(rounds.forward_chunk(warmup + i));
       actions.backward_input(rounds.backward_chunk(i));
-      if (i >= rank) actions.oldest_weight();  // as many W wait as ranks stand before this one
+      if (i >= rank) actions.oldest_weight();  // `rank` W stay pending
     }
     for (std::int32_t i = 0; i < rank; ++i) actions.oldest_weight();
   });
 }
 
 Program zbv_zero_bubble(const PipelineShape& shape) {
-  // The pattern needs 2 ranks - 1 microbatches; of a shorter step it keeps those that exist.
+  // The pattern needs 2 ranks - 1 microbatches; a shorter step keeps the existing ones.
   PipelineShape whole = shape;
   whole.microbatches = std::max(shape.microbatches, 2 * shape.ranks - 1);
   Program program = filled(whole, StageStyle::v, [&](std::int32_t rank, RankActions& actions) {
-    const std::int32_t behind = shape.ranks - rank;  // this rank and those behind it
+    const std::int32_t behind = shape.ranks - rank;  // this rank and later ones
     const auto backward_split = [&](std::int32_t chunk) {
       actions.backward_input(chunk);
       actions.oldest_weight();
@@ -254,7 +253,8 @@ Program dual_pipe_v(const PipelineShape& shape) {
     const std::int32_t steady = shape.microbatches - 2 * shape.ranks + up_to_here;
     for (std::int32_t i = 0; i < steady; ++i) {
       if (i == 0 && behind == 0) {
-        // The last rank's first backward waits for no other rank; apart from the forward it ends sooner.
+        // The last rank's first backward waits for no other rank. Without the forward it ends
+        // sooner.
         actions.forward(0);
         actions.backward(1);
       } else {
@@ -266,7 +266,7 @@ Program dual_pipe_v(const PipelineShape& shape) {
       actions.backward(1);
       actions.forward_with_backward(1, 0);
     }
-    // From the middle on W waits, so that other ranks get what I makes sooner.
+    // From the middle on W is delayed, so that other ranks receive the output of I sooner.
     const std::int32_t whole = up_to_here / 2 * 2 + (rank % 2 == 0 ? 1 : 0);
     for (std::int32_t i = 0; i < 2 * up_to_here; ++i) {
       const std::int32_t chunk = i % 2 == 0 ? 1 : 0;
@@ -282,7 +282,7 @@ Program dual_pipe_v(const PipelineShape& shape) {
 
 const std::vector<Schedule>& schedules() {
   constexpr std::int32_t any = kMostStages;
-  static const std::vector<Schedule> known = {
+  static const std::vector<Schedule> list = {
       {"GPipe", StageStyle::loop, 1, 1, 1, gpipe},
       {"1F1B", StageStyle::loop, 1, 1, 1, one_f_one_b},
       {"Interleaved1F1B", StageStyle::loop, 2, any, 2, interleaved_1f1b},
@@ -290,19 +290,19 @@ const std::vector<Schedule>& schedules() {
       {"ZBVZeroBubble", StageStyle::v, 2, 2, 2, zbv_zero_bubble},
       {"DualPipeV", StageStyle::v, 2, 2, 2, dual_pipe_v},
   };
-  return known;
+  return list;
 }
 
 const Schedule* find_schedule(std::string_view name) {
-  for (const Schedule& known : schedules())
-    if (edit_distance(known.name, name) == 0) return &known;
+  for (const Schedule& schedule : schedules())
+    if (edit_distance(schedule.name, name) == 0) return &schedule;
   return nullptr;
 }
 
 const Schedule& schedule_named(const std::string& name) {
-  if (const Schedule* const found = find_schedule(name)) return *found;
+  if (const Schedule* const schedule = find_schedule(name)) return *schedule;
   std::vector<std::string> names;
-  for (const Schedule& known : schedules()) names.push_back(known.name);
+  for (const Schedule& schedule : schedules()) names.push_back(schedule.name);
   throw Error(ExitCode::usage,
               fmt::format("pipeline: unknown schedule \"{}\"{}; `rondo pipeline --help` lists them", name,
                           did_you_mean(name, names)));
@@ -322,8 +322,8 @@ std::optional<BrokenShape> broken_shape(const Schedule& schedule, const Pipeline
     const std::int32_t rounds = std::max(1, m / shape.ranks);
     if (m % rounds != 0)
       return BrokenShape{microbatches,
-                         fmt::format("must be a multiple of {}, the rounds of {} on {} ranks; {} is", rounds,
-                                     schedule.name, shape.ranks, m / rounds * rounds)};
+                         fmt::format("must be a multiple of {}, the rounds of {} on {} ranks, such as {}",
+                                     rounds, schedule.name, shape.ranks, m / rounds * rounds)};
   }
   if (schedule.make == dual_pipe_v && m < shape.stages())
     return BrokenShape{microbatches, fmt::format("must be at least the number of stages, {}, with {}",
@@ -347,9 +347,10 @@ Program make_program(const Schedule& schedule, const PipelineShape& shape) {
 Program limit_pending(const Program& program, std::int32_t most) {
   const InFlight in_flight = check(program, program.has_messages() ? Form::lowered : Form::compute);
   if (std::count(in_flight.pending_of_stage.begin(), in_flight.pending_of_stage.end(), 0) == program.stages)
-    throw Error(ExitCode::config,
-                "no backward of the schedule is divided into I and W, so that no W can be pending; leave the "
-                "limit out, or take InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
+    throw Error(
+        ExitCode::config,
+        "no backward of the schedule is divided into I and W, so that no W can be pending; remove the "
+        "limit, or use InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
   Program limited = program;
   PendingLimit limit(program, most);
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) limited.ranks[rank] = limit.limited(rank);

@@ -1,13 +1,16 @@
-// The known schedules, one plain function each: the actions of every rank in the form of compute. Orders are
-// those of torch.distributed.pipelining, which an oracle test compares. 1F1B may also have fewer microbatches
-// than ranks, which torch refuses: it warms up with what there is.
+// The built-in schedules, one function each: the compute actions of every rank. Orders equal those
+// of torch.distributed.pipelining; an oracle test compares them. 1F1B may have fewer microbatches
+// than ranks, which torch refuses; its warmup then uses all of them.
 //
-//   GPipe                  arXiv:1811.06965     all forwards, then all backwards
-//   1F1B                   arXiv:1806.03377     one forward, one backward, once the pipeline is full
-//   Interleaved1F1B        arXiv:2104.04473     the same with several stages a rank
-//   InterleavedZeroBubble  arXiv:2401.10241     W apart from I, delayed into the bubbles (ZB1P)
-//   ZBVZeroBubble          arXiv:2401.10241     two stages a rank in a V: no bubble where F, I and W are
-//   equal DualPipeV              arXiv:2412.19437     the same V, with forwards and backwards that run
+//   GPipe                  arXiv:1811.06965   all forwards, then all backwards
+//   1F1B                   arXiv:1806.03377   alternates forward and backward once the pipeline is
+//   full
+//   Interleaved1F1B        arXiv:2104.04473   1F1B with several stages a rank
+//   InterleavedZeroBubble  arXiv:2401.10241   separates W from I and delays it into bubbles (ZB1P)
+//   ZBVZeroBubble          arXiv:2401.10241   two stages a rank in a V; no bubble where F, I and W
+//   are
+//                                             equal
+//   DualPipeV              arXiv:2412.19437   the same V, with forwards and backwards that run
 //   together
 #pragma once
 
@@ -41,26 +44,27 @@ struct Schedule {
 };
 const std::vector<Schedule>& schedules();
 
-// nullptr where there is none of this name. As in torch, case does not matter.
+// Returns nullptr for an unknown name. Names ignore case, as in torch.
 const Schedule* find_schedule(std::string_view name);
-// Throws Error(usage) with the nearest name.
+// Throws Error(usage) with the nearest name for an unknown name.
 const Schedule& schedule_named(const std::string& name);
 
-inline constexpr std::int64_t kMostActions = 1 << 26;  // of compute; a program of them takes about 3 GiB
+inline constexpr std::int64_t kMostActions = 1 << 26;  // of compute, in about 3 GiB
 
-// What a schedule says of a shape that it cannot have: of which of its numbers, and "must be ...".
+// The rule that a shape breaks, "must be ...", and the number that breaks it.
 struct BrokenShape {
   enum class Number : std::uint8_t { stages_per_rank, microbatches } number;
   std::string rule;
 };
 std::optional<BrokenShape> broken_shape(const Schedule& schedule, const PipelineShape& shape);
-// Its program. Throws Error(usage) for a broken shape, with the name of the command's flag.
+// Makes the program. Throws Error(usage), with the command's flag, for a broken shape.
 Program make_program(const Schedule& schedule, const PipelineShape& shape);
 
-// The same program with at most `most` microbatches of each stage pending, between their I and their W: an I
-// that would be one more comes behind the W of the oldest. With 0 each I and its W are a B. All else keeps
-// its order, so bubbles grow while memory shrinks. With messages or without. Throws Error(config) for what
-// check() finds, where no backward is divided, and where a stage runs its I out of the order of microbatches.
+// Limits the pending microbatches of each stage, those between I and W, to `most`. Moves the W of
+// the oldest before an I that would exceed the limit. With 0, each I and its W become a B. All
+// other actions keep their order, so bubbles grow while memory shrinks. Takes programs with or
+// without messages. Throws Error(config) for what check() finds, where no backward is divided, and
+// where a stage runs I out of the order of microbatches.
 Program limit_pending(const Program& program, std::int32_t most);
 
 }  // namespace rondo::pipeline

@@ -1,6 +1,6 @@
-// Any order in which the ranks are played gives the same times: an action begins at the largest of the end of
-// the one before it and the arrivals that it reads. So a rank is played until it reads a message whose
-// arrival is not known yet, and is looked at again when it is.
+// Times do not depend on the order in which ranks are simulated. An action begins at the maximum of
+// the end of the previous one and the arrivals of its inputs. So a rank runs until it reads a
+// message with an unknown arrival time, and continues when the time is known.
 #include "parallel/pipeline/simulate.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Clock {
       }
     }
     for (std::size_t rank = 0; rank < next_.size(); ++rank) {
-      RONDO_ASSERT(next_[rank] == program_.ranks[rank].size(), "a program that was not proven");
+      RONDO_ASSERT(next_[rank] == program_.ranks[rank].size(), "simulate() takes a proven program");
       timeline_.end = std::max(timeline_.end, timeline_.last[rank]);
       timeline_.spans.insert(timeline_.spans.end(), spans_[rank].begin(), spans_[rank].end());
     }
@@ -52,7 +52,7 @@ class Clock {
   }
 
  private:
-  // Messages to the next stage, and to the one before.
+  // 0 for messages to the next stage, 1 for messages to the previous one.
   static int direction_of(const Action& send) { return to_next_stage(send.type) ? 0 : 1; }
 
   bool step(std::size_t rank) {
@@ -85,7 +85,7 @@ class Clock {
     timeline_.busy[rank] += duration;
   }
 
-  // What the action needs of weights that are not there, before it waits for anything else.
+  // Gathers the weights that the action needs, before it waits for any message.
   void gather(std::size_t rank, const Action& action) {
     if (action.type == ActionType::reshard) unsharded_[action.stage] = 0;
     if (!is_compute(action.type) && action.type != ActionType::unshard) return;
@@ -94,7 +94,7 @@ class Clock {
       work(rank, now_[rank], duration);
   }
 
-  // Moves `begin` behind the arrival of what is read; false where that is not known.
+  // Moves `begin` to the arrival of the action's input. Returns false where it is unknown.
   bool wait_for_read(std::size_t rank, const Action& action, double& begin) {
     if (!is_compute(action.type) || !program_.reads_message(action)) return true;
     const Action send = other_end(receive_of(action));
@@ -107,7 +107,7 @@ class Clock {
     return true;
   }
 
-  // The message goes on its way, and is at the other rank later.
+  // Sends a message: sets its arrival time and wakes its receiver.
   void leave(const Action& send, double now) {
     double& arrival = edge_free_[edges_.of(send)];
     arrival = std::max(arrival, now) + times_.of_message(send);
@@ -122,13 +122,13 @@ class Clock {
   const Times& times_;
   const bool with_spans_;
   const Edges edges_;
-  std::vector<double> edge_free_;  // when the last message so far of an edge arrives
+  std::vector<double> edge_free_;  // arrival of the latest message on each edge
   std::vector<std::size_t> next_;
   std::vector<double> now_;
   std::vector<bool> waits_;
   std::vector<std::size_t> ready_;
   std::vector<char> unsharded_;                 // by stage
-  std::array<std::vector<double>, 2> arrived_;  // by direction; by the place of the send
+  std::array<std::vector<double>, 2> arrived_;  // by direction, and index of the send
   std::vector<std::vector<Span>> spans_;
   Timeline timeline_;
 };
@@ -161,17 +161,17 @@ double Timeline::bubble_share() const {
 }
 
 double Timeline::inner_bubble_share() const {
-  double computing = 0, standing = 0;
+  double computing = 0, active = 0;
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {
     computing += busy[rank];
-    standing += last[rank] - first[rank];
+    active += last[rank] - first[rank];
   }
-  return standing > 0 ? 1 - computing / standing : 0;
+  return active > 0 ? 1 - computing / active : 0;
 }
 
 double Times::of_pair(const Action& forward, const Action& backward) const {
-  const auto known = pairs.find({forward.stage, backward.stage});
-  if (known != pairs.end()) return known->second;
+  const auto pair = pairs.find({forward.stage, backward.stage});
+  if (pair != pairs.end()) return pair->second;
   return (of(forward.stage).of(forward.type) + of(backward.stage).of(backward.type)) *
          of(forward.stage).overlap;
 }

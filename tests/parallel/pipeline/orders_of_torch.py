@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""orders_of_torch.py RONDO: schedules of `rondo pipeline` beside those of torch.distributed.pipelining.
+"""orders_of_torch.py RONDO: compares schedules of `rondo pipeline` with torch.distributed.pipelining.
 
-For many shapes: the order of compute is torch's; torch reads our CSV with messages and plays it to its end; and the
-messages that torch adds are proven by `rondo pipeline --csv`. torch's schedules compute their orders in methods that
-need a few numbers and no process group."""
+For many shapes, it checks that the order of compute equals torch's, that torch simulates Rondo's CSV with messages to
+its end, and that `rondo pipeline --csv` proves the messages of torch. torch's schedules compute their orders in methods
+that need a few numbers and no process group."""
 import csv
 import pathlib
 import subprocess
@@ -28,7 +28,7 @@ def shapes():
                 yield "InterleavedZeroBubble", ranks, stages, rounds * ranks
             yield "ZBVZeroBubble", ranks, 2, rounds * ranks
             yield "DualPipeV", ranks, 2, (rounds + 1) * ranks
-    # Rounds that are not as long as there are ranks, and odd numbers.
+    # Rounds with fewer or more microbatches than ranks, and odd numbers.
     yield "Interleaved1F1B", 4, 2, 10
     yield "Interleaved1F1B", 4, 2, 3
     yield "InterleavedZeroBubble", 4, 2, 10
@@ -38,7 +38,7 @@ def shapes():
 
 
 def torch_order(name, ranks, stages, microbatches):
-    """Of each rank, the actions of compute."""
+    """Returns the compute actions of each rank."""
     schedule = object.__new__(torch_schedules.get_schedule_class(name))
     schedule.pp_group_size = ranks
     schedule.n_local_stages = stages
@@ -47,7 +47,7 @@ def torch_order(name, ranks, stages, microbatches):
     schedule.microbatches_per_round = microbatches // max(1, microbatches // ranks)
     if name in ("GPipe", "1F1B"):
         order = schedule._get_pipeline_order()
-        if name == "1F1B":  # of the last rank it counts the forwards from 1; its own step runs them from 0
+        if name == "1F1B":  # torch counts the last rank's forwards from 1, but runs them from 0
             order[ranks - 1] = [a._replace(microbatch_index=a.microbatch_index - 1)
                                 if a is not None and a.computation_type == torch_schedules.F else a
                                 for a in order[ranks - 1]]
@@ -80,7 +80,7 @@ def compare(folder, name, ranks, stages, microbatches):
             sys.exit(f"{shape}, rank {rank}:\n ours  {written[rank]}\n torch {expected[rank]}")
     places = generate_stage_to_rank_mapping(ranks, ranks * stages, STYLES.get(name, "loop"))
     place = places.__getitem__
-    if name != "DualPipeV":  # its simulator knows no pairs and no reductions
+    if name != "DualPipeV":  # torch's simulator supports neither pairs nor reductions
         played = {rank: [a for a in actions if a.computation_type != torch_schedules.REDUCE_GRAD]
                   for rank, actions in rows(lowered).items()}
         torch_schedules._simulate_comms_compute(played, place, ranks * stages)
@@ -97,4 +97,4 @@ with tempfile.TemporaryDirectory() as folder:
     for shape in shapes():
         compare(pathlib.Path(folder), *shape)
         count += 1
-print(f"{count} schedules are those of torch")
+print(f"{count} schedules equal those of torch")

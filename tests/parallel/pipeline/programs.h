@@ -1,4 +1,4 @@
-// Schedules in many shapes, for tests of what holds for all of them.
+// Schedules in many shapes, for tests of properties that all of them have.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace rondo::pipeline {
 
-// Calls check(schedule, shape) for every schedule in every shape from small ones on that it can have.
+// Calls check(schedule, shape) for every schedule and every small shape that it supports.
 inline void for_each_schedule(const std::function<void(const Schedule&, const PipelineShape&)>& check) {
   for (const Schedule& schedule : schedules())
     for (const std::int32_t ranks : {1, 2, 3, 4, 7, 8})

@@ -1,4 +1,4 @@
-// Every schedule in many shapes is proven, and takes the time and memory of its paper.
+// Every schedule is proven in many shapes and has the time and memory of its paper.
 #include "parallel/pipeline/schedules.h"
 
 #include <catch2/catch_approx.hpp>
@@ -17,16 +17,16 @@ namespace {
 
 Times times_of(double forward, double input, double weight) { return {{{forward, input, weight}}, {0}}; }
 
-struct Played {
+struct Simulated {
   Program program;
   Proof proof;
   Timeline timeline;
 };
-Played played(const std::string& name, const PipelineShape& shape, const Times& times = {}) {
-  Played all{lower(make_program(schedule_named(name), shape)), {}, {}};
-  all.proof = prove(all.program);
-  all.timeline = simulate(all.program, times, false);
-  return all;
+Simulated simulated(const std::string& name, const PipelineShape& shape, const Times& times = {}) {
+  Simulated result{lower(make_program(schedule_named(name), shape)), {}, {}};
+  result.proof = prove(result.program);
+  result.timeline = simulate(result.program, times, false);
+  return result;
 }
 
 TEST_CASE("every schedule is proven in every shape, with buffers and without") {
@@ -35,68 +35,69 @@ TEST_CASE("every schedule is proven in every shape, with buffers and without") {
     const Program lowered = lower(make_program(schedule, shape));
     const Proof proof = prove(lowered);
     CHECK(find_deadlock(lowered, Buffers::unlimited) == "");
-    // An F and a backward for each stage and microbatch, and a reduction a stage.
+    // An F and a backward for each stage and microbatch, and one reduction per stage.
     CHECK(proof.actions >= std::int64_t{2} * shape.stages() * shape.microbatches + shape.stages());
-    // Each rank does all that is its own.
+    // Each rank runs all its actions.
     const Timeline timeline = simulate(lowered, {}, false);
     for (const double busy : timeline.busy) CHECK(busy == 3.0 * shape.stages_per_rank * shape.microbatches);
   });
 }
 
-TEST_CASE("stages lie in loops, or in a V whose ends share rank 0") {
+TEST_CASE("stages are placed in loops, or in a V whose ends share rank 0") {
   CHECK(make_program(schedule_named("Interleaved1F1B"), {3, 2, 3}).rank_of_stage ==
         std::vector<std::int32_t>{0, 1, 2, 0, 1, 2});
   CHECK(make_program(schedule_named("ZBVZeroBubble"), {3, 2, 6}).rank_of_stage ==
         std::vector<std::int32_t>{0, 1, 2, 2, 1, 0});
 }
 
-TEST_CASE("neighbours on one rank send nothing; every other pair has both its messages a microbatch") {
-  CHECK(played("1F1B", {4, 1, 8}).proof.messages == 2 * 3 * 8);
-  CHECK(played("Interleaved1F1B", {4, 2, 8}).proof.messages == 2 * 7 * 8);
-  CHECK(played("ZBVZeroBubble", {4, 2, 8}).proof.messages == 2 * 6 * 8);
-  CHECK(played("1F1B", {1, 1, 8}).proof.messages == 0);
-  const std::vector<Edge> edges = played("Interleaved1F1B", {3, 2, 3}).proof.edges;
+TEST_CASE("adjacent stages on one rank send nothing, and every other pair has two messages per microbatch") {
+  CHECK(simulated("1F1B", {4, 1, 8}).proof.messages == 2 * 3 * 8);
+  CHECK(simulated("Interleaved1F1B", {4, 2, 8}).proof.messages == 2 * 7 * 8);
+  CHECK(simulated("ZBVZeroBubble", {4, 2, 8}).proof.messages == 2 * 6 * 8);
+  CHECK(simulated("1F1B", {1, 1, 8}).proof.messages == 0);
+  const std::vector<Edge> edges = simulated("Interleaved1F1B", {3, 2, 3}).proof.edges;
   std::map<std::pair<int, int>, std::int64_t> messages;
   for (const Edge& edge : edges) messages[{edge.from, edge.to}] = edge.messages;
   CHECK(messages == std::map<std::pair<int, int>, std::int64_t>{
                         {{0, 1}, 6}, {{1, 0}, 6}, {{1, 2}, 6}, {{2, 1}, 6}, {{2, 0}, 3}, {{0, 2}, 3}});
 }
 
-// The bubble of a rank in units of time, by the papers.
-TEST_CASE("the bubbles are those of the papers, within half a percent") {
+// The idle time of a rank, in units of time, from the papers.
+TEST_CASE("the bubbles equal those of the papers within half a percent") {
   const double f = 1, i = 1.2, w = 0.9;
   for (const auto& [p, m] :
        std::vector<std::pair<int, int>>{{2, 4}, {4, 8}, {4, 16}, {8, 16}, {8, 32}, {16, 64}}) {
     const auto bubble = [&, p = p, m = m](const std::string& name, int stages, const Times& times) {
-      const Timeline timeline = played(name, {p, stages, m}, times).timeline;
+      const Timeline timeline = simulated(name, {p, stages, m}, times).timeline;
       return timeline.end - timeline.busy[0];
     };
     const auto within = [](double value) { return Catch::Approx(value).epsilon(0.005).margin(1e-9); };
     INFO(p << " ranks, " << m << " microbatches");
     CHECK(bubble("GPipe", 1, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
     CHECK(bubble("1F1B", 1, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
-    // Times of a stage, of which a rank has several: the bubble is that of one.
+    // Times are per stage. A rank has several stages, and its bubble is that of one stage.
     for (const int stages : {2, 4})
       CHECK(bubble("Interleaved1F1B", stages, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
     for (const int stages : {1, 2, 4})
       CHECK(bubble("InterleavedZeroBubble", stages, times_of(1, 1, 1)) == within((p - 1) * 1));
     CHECK(bubble("ZBVZeroBubble", 2, times_of(1, 1, 1)) == within(p - 1));  // from the ends of the step alone
-    CHECK(played("ZBVZeroBubble", {p, 2, m}).timeline.inner_bubble_share() == Catch::Approx(0).margin(1e-9));
+    CHECK(simulated("ZBVZeroBubble", {p, 2, m}).timeline.inner_bubble_share() ==
+          Catch::Approx(0).margin(1e-9));
     CHECK(bubble("DualPipeV", 2, times_of(1, 1, 1)) == within((p - 1) * (3 + 2 - 3)));
   }
 }
 
-TEST_CASE("what a forward and a backward save by running together shortens DualPipeV's step") {
+TEST_CASE("overlap of a forward and a backward shortens DualPipeV's step") {
   Times times = times_of(1, 1, 1);
-  const double apart = played("DualPipeV", {4, 2, 16}, times).timeline.end;
+  const double apart = simulated("DualPipeV", {4, 2, 16}, times).timeline.end;
   times.stages[0].overlap = 0.8;
-  CHECK(played("DualPipeV", {4, 2, 16}, times).timeline.end < 0.85 * apart);
-  CHECK(played("1F1B", {4, 1, 16}, times).timeline.end == played("1F1B", {4, 1, 16}).timeline.end);
+  CHECK(simulated("DualPipeV", {4, 2, 16}, times).timeline.end < 0.85 * apart);
+  CHECK(simulated("1F1B", {4, 1, 16}, times).timeline.end == simulated("1F1B", {4, 1, 16}).timeline.end);
 }
 
 TEST_CASE("the shares of bubbles for equal F, I and W") {
   const auto share = [](const std::string& name, const PipelineShape& shape) {
-    return fmt::format("{:.1f}", 100 * played(name, shape).timeline.bubble_share());
+    return fmt::format("{:.1f}", 100 * simulated(name, shape).timeline.bubble_share());
   };
   CHECK(share("1F1B", {4, 1, 8}) == "27.3");
   CHECK(share("Interleaved1F1B", {4, 2, 8}) == "15.8");
@@ -107,11 +108,11 @@ TEST_CASE("the shares of bubbles for equal F, I and W") {
   CHECK(share("Interleaved1F1B", {16, 4, 64}) == "5.5");
 }
 
-TEST_CASE("activations in flight are those of the papers") {
+TEST_CASE("activations in flight equal those of the papers") {
   for (const int p : {2, 4, 8})
     for (const int m : {2 * p, 4 * p}) {
       const auto most = [&](const std::string& name, int stages) {
-        const std::vector<std::int32_t> of_rank = played(name, {p, stages, m}).proof.in_flight.of_rank;
+        const std::vector<std::int32_t> of_rank = simulated(name, {p, stages, m}).proof.in_flight.of_rank;
         return *std::max_element(of_rank.begin(), of_rank.end());
       };
       INFO(p << " ranks, " << m << " microbatches");
@@ -122,25 +123,25 @@ TEST_CASE("activations in flight are those of the papers") {
       CHECK(most("ZBVZeroBubble", 2) == 2 * p);
       CHECK(most("DualPipeV", 2) == 2 * p + 1);
     }
-  CHECK(played("1F1B", {4, 1, 8}).proof.in_flight.of_rank == std::vector<std::int32_t>{4, 3, 2, 1});
-  CHECK(played("1F1B", {4, 1, 8}).proof.in_flight.of_stage == std::vector<std::int32_t>{4, 3, 2, 1});
+  CHECK(simulated("1F1B", {4, 1, 8}).proof.in_flight.of_rank == std::vector<std::int32_t>{4, 3, 2, 1});
+  CHECK(simulated("1F1B", {4, 1, 8}).proof.in_flight.of_stage == std::vector<std::int32_t>{4, 3, 2, 1});
 }
 
-TEST_CASE("a message delays what reads it, and messages of one edge travel one after the other") {
+TEST_CASE("a message delays its reader, and messages of one edge are serial") {
   Times times;
   times.messages = {0.5};
-  // One microbatch: every stage and every message, there and back.
-  CHECK(played("1F1B", {4, 1, 1}, times).timeline.end == Catch::Approx(4 * 3 + 6 * 0.5));
-  // There and back, once; all others travel beside compute.
-  CHECK(played("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
+  // One microbatch passes every stage and every edge, forward and backward.
+  CHECK(simulated("1F1B", {4, 1, 1}, times).timeline.end == Catch::Approx(4 * 3 + 6 * 0.5));
+  // Forward and backward once; all other messages overlap compute.
+  CHECK(simulated("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
   times.messages = {10};
-  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 behind the first.
-  const Played two = played("GPipe", {2, 1, 2}, times);
+  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 after the first.
+  const Simulated two = simulated("GPipe", {2, 1, 2}, times);
   CHECK(two.timeline.first[1] == 11);
   CHECK(two.timeline.last[1] == 21 + 1 + 2 + 2);
-  // F of four stages, I of three and W of one before the last I and W; a V sends nothing at its turn.
+  // F of four stages, I of three and W of one before the last I and W; the turn of a V has no message.
   times.messages = {1};
-  CHECK(played("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
+  CHECK(simulated("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
 }
 
 TEST_CASE("weights are gathered once, at UNSHARD or before the first compute, and again after RESHARD") {
@@ -157,12 +158,12 @@ TEST_CASE("weights are gathered once, at UNSHARD or before the first compute, an
 
 TEST_CASE("times may differ by stage") {
   Times times{{{1, 1, 1}, {2, 2, 2}}, {0}};
-  const Timeline timeline = played("1F1B", {2, 1, 4}, times).timeline;
+  const Timeline timeline = simulated("1F1B", {2, 1, 4}, times).timeline;
   CHECK(timeline.busy == std::vector<double>{12, 24});
-  CHECK(timeline.end == 1 + 24 + 2);  // the slower rank has no bubble but at its ends
+  CHECK(timeline.end == 1 + 24 + 2);  // the slower rank has bubbles only at its ends
 }
 
-TEST_CASE("a shape that a schedule cannot have is refused with flag, value and rule") {
+TEST_CASE("an unsupported shape is refused with flag, value and rule") {
   const auto error = [](const std::string& name, const PipelineShape& shape) {
     return error_of([&] { make_program(schedule_named(name), shape); });
   };
@@ -171,10 +172,9 @@ TEST_CASE("a shape that a schedule cannot have is refused with flag, value and r
         "2: pipeline: --stages-per-rank \"1\" must be at least 2 with Interleaved1F1B");
   CHECK(error("ZBVZeroBubble", {4, 3, 8}) ==
         "2: pipeline: --stages-per-rank \"3\" must be 2 with ZBVZeroBubble");
-  CHECK(
-      error("Interleaved1F1B", {4, 2, 13}) ==
-      "2: pipeline: --microbatches \"13\" must be a multiple of 3, the rounds of Interleaved1F1B on 4 ranks; "
-      "12 is");
+  CHECK(error("Interleaved1F1B", {4, 2, 13}) ==
+        "2: pipeline: --microbatches \"13\" must be a multiple of 3, the rounds of Interleaved1F1B on 4 "
+        "ranks, such as 12");
   CHECK(error("DualPipeV", {4, 2, 7}) ==
         "2: pipeline: --microbatches \"7\" must be at least the number of stages, 8, with DualPipeV");
   CHECK(error("Interleaved1F1B", {1024, 128, 1024}) ==
@@ -189,7 +189,7 @@ TEST_CASE("a shape that a schedule cannot have is refused with flag, value and r
   CHECK(schedule_named("interleaved1f1b").name == "Interleaved1F1B");  // as in torch
 }
 
-// The actions of a rank without W, and with B as I: what a limit leaves in its order.
+// Removes W and turns B into I. A limit keeps the order of these actions.
 std::vector<Action> without_weights(std::vector<Action> actions) {
   std::erase_if(actions, [](const Action& a) { return a.type == ActionType::backward_weight; });
   for (Action& action : actions)
@@ -197,7 +197,7 @@ std::vector<Action> without_weights(std::vector<Action> actions) {
   return actions;
 }
 
-TEST_CASE("a limit of pending microbatches holds in every schedule, and moves nothing but W") {
+TEST_CASE("a limit of pending microbatches holds in every schedule, and moves only W") {
   for_each_schedule([](const Schedule& schedule, const PipelineShape& shape) {
     const Program whole = make_program(schedule, shape);
     const InFlight in_flight = check(whole, Form::compute);
@@ -217,7 +217,7 @@ TEST_CASE("a limit of pending microbatches holds in every schedule, and moves no
       }
       for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank)
         CHECK(without_weights(limited.ranks[rank]) == without_weights(whole.ranks[rank]));
-      // With messages it is the same W that move.
+      // A program with messages gets the same limit.
       CHECK(prove(limit_pending(lower(whole), most)).in_flight.pending_of_stage ==
             proof.in_flight.pending_of_stage);
       const double end = simulate(lowered, {}, false).end;
@@ -227,22 +227,21 @@ TEST_CASE("a limit of pending microbatches holds in every schedule, and moves no
   });
 }
 
-TEST_CASE("InterleavedZeroBubble with nothing pending is 1F1B") {
+TEST_CASE("InterleavedZeroBubble without pending microbatches is 1F1B") {
   const Program limited = limit_pending(make_program(schedule_named("InterleavedZeroBubble"), {4, 1, 8}), 0);
   CHECK(limited.ranks == make_program(schedule_named("1F1B"), {4, 1, 8}).ranks);
 }
 
-TEST_CASE("what a limit of pending microbatches cannot do is refused") {
+TEST_CASE("a limit of pending microbatches that cannot hold is refused") {
   const auto refused = [](const char* csv) {
     return error_of([&] { limit_pending(read_csv(csv, "s.csv"), 1); });
   };
-  CHECK(
-      refused("0F0,0B0") ==
-      "3: no backward of the schedule is divided into I and W, so that no W can be pending; leave the limit "
-      "out, or take InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
+  CHECK(refused("0F0,0B0") ==
+        "3: no backward of the schedule is divided into I and W, so that no W can be pending; remove the "
+        "limit, or use InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
   CHECK(refused("0F0,0F1,0I1,0I0,0W0,0W1") ==
-        "3: 0W1 would have to come before the I of microbatch 0; let I come in the order of microbatches, or "
-        "more of them be pending");
+        "3: 0W1 would have to come before the I of microbatch 0; put I into the order of microbatches, or "
+        "allow more pending microbatches");
   CHECK(refused("0F0,0I0,0W0,0W0") ==
         "3: rank 0, action 3 (0W0) is a second backward of its microbatch; each "
         "microbatch passes each stage once, forward and backward");
