@@ -1,9 +1,10 @@
-// Stages whose parameters have the same sizes in the same order, and whose forwards have the same arithmetic,
-// are alike: their functions differ in names alone. So of 1,024 ranks mostly three are compiled: the first,
-// one in the middle, the last. Slots differ from rank to rank, and with them the memory.
+// Stages are of one kind where their parameters have the same sizes in the same order and their
+// forwards have the same arithmetic. Their functions then differ only in names. So of 1,024 ranks
+// mostly three are compiled: the first, a middle one and the last. Slots, and so the memory, differ
+// from rank to rank.
 //
-// A stage that runs whole backwards and divided ones has bodies of both; its times are those of the divided
-// ones, as the simulator takes a whole backward for the sum of its parts.
+// A stage that runs both whole and split backwards has bodies for both. Its times are those of the
+// split bodies, since the simulator takes a whole backward as the sum of its parts.
 #include "plan/pipeline_plan.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@ namespace {
 
 using pipeline::ActionType;
 
-// What the functions of a stage follow from, but for names: parameters, floating-point operations, ends, and
-// which bodies it runs.
+// What determines the functions of a stage except for names: parameters, floating-point operations,
+// ends, and the bodies it runs.
 using StageKind =
     std::tuple<std::vector<std::vector<std::int64_t>>, std::int64_t, bool, bool, std::set<ActionType>>;
 
@@ -32,7 +33,7 @@ StageKind kind_of(const StagePart& part, const Decoder& model, std::int64_t seq_
   return {sizes, stage->flops_per_token(seq_len), part.embedding, part.head, actions};
 }
 
-// Two stages of a rank, of which the forward of one and the backward of one run together.
+// Two stages of a rank: the forward of one and the backward of the other run together.
 using StagePair = std::tuple<std::size_t, std::size_t, ActionType>;
 
 struct StageEstimate {
@@ -49,7 +50,7 @@ StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estima
           of(ir::Body::backward_weight)};
 }
 
-// How often a step runs each of the pairs.
+// Returns how often a step runs each pair.
 std::vector<std::int64_t> pair_runs(const CompiledPipeline& pipeline) {
   std::vector<std::int64_t> runs(pipeline.pairs.size());
   const std::vector<pipeline::Action>& actions = pipeline.actions();
@@ -83,13 +84,13 @@ void plan_limits(PipelineRanks& ranks, PipelinePlan& plan) {
 
 PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
                              const std::shared_ptr<const Decoder>& model, const CompileRequest& request)
-    : config_(config), ranks_(layout), layout_(*pipeline_layout(config, layout)) {
+    : config_(config), mesh_layout_(layout), layout_(*pipeline_layout(config, layout)) {
   std::vector<std::set<ActionType>> actions(layout_.stages.size());
   for (const auto& program : layout_.program.ranks)
     for (const pipeline::Action& action : program)
       if (is_compute(action.type)) actions[action.stage].insert(action.type);
   const std::vector<std::int64_t> ranks = layout.mesh.members(place, Axis::pp);
-  std::vector<std::pair<std::vector<StageKind>, std::set<StagePair>>> known;
+  std::vector<std::pair<std::vector<StageKind>, std::set<StagePair>>> kinds;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     std::pair<std::vector<StageKind>, std::set<StagePair>> own;
     std::vector<std::size_t> place_of(layout_.stages.size());
@@ -102,17 +103,17 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
     for (std::size_t i = 0; i < program.size(); ++i)
       if (program[i].with_next)
         own.second.emplace(place_of[program[i].stage], place_of[program[i + 1].stage], program[i + 1].type);
-    kind_of_.push_back(static_cast<std::size_t>(std::find(known.begin(), known.end(), own) - known.begin()));
-    if (kind_of_.back() < known.size()) continue;
-    known.push_back(std::move(own));
-    kinds_.push_back(compile_step(config, layout, layout_, ranks[rank], model, request));
+    kind_of_.push_back(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), own) - kinds.begin()));
+    if (kind_of_.back() < kinds.size()) continue;
+    kinds.push_back(std::move(own));
+    kinds_.push_back(compile_functions(config, layout, layout_, ranks[rank], model, request));
   }
 }
 
 void PipelineRanks::limit_pending(std::optional<std::int64_t> most) {
   JobConfig limited = config_;
   if (most) limited.parallelism.pipeline_parallel_max_pending_weight_gradients = most;
-  layout_ = *pipeline_layout(limited, ranks_);
+  layout_ = *pipeline_layout(limited, mesh_layout_);
 }
 
 const StepProgram& PipelineRanks::of(std::int64_t rank) {
@@ -137,9 +138,9 @@ PipelinePlan plan_pipeline(
   plan.times.stages.resize(plan.layout.stages.size());
   plan.pending_bytes.resize(plan.layout.stages.size());
   for (std::int64_t rank = 0; rank < ranks.count(); ++rank) {
-    const StepProgram& functions = ranks.of(rank);
-    const auto [found, is_new] = kinds.try_emplace(&functions);
-    KindEstimate& kind = found->second;
+    const CompiledFunctions& functions = ranks.of(rank);
+    const auto [entry, is_new] = kinds.try_emplace(&functions);
+    KindEstimate& kind = entry->second;
     if (is_new) {
       for (const CompiledStage& stage : functions.pipeline->stages)
         kind.stages.push_back(estimate_of(stage, estimate));
@@ -160,7 +161,7 @@ PipelinePlan plan_pipeline(
       plan.pending_bytes[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] =
           functions.pipeline->stages[i].saved_bytes(Lifetime::pending);
       computes.add(unshard, 1);
-      std::int64_t forwards = program.microbatches, inputs = forwards, weights = forwards;  // alone
+      std::int64_t forwards = program.microbatches, inputs = forwards, weights = forwards;  // unpaired
       for (std::size_t k = 0; k < pairs.size(); ++k) {
         if (pairs[k].forward_stage == i) forwards -= runs_of_pairs[k];
         if (pairs[k].backward_stage != i) continue;
@@ -201,9 +202,9 @@ std::int32_t PipelinePlan::most_pending() const {
 }
 
 std::int64_t PipelinePlan::limit_within(std::int64_t most_bytes) const {
-  const auto found = std::find_if(limits.begin(), limits.end(),
-                                  [&](const PendingLimit& limit) { return limit.bytes <= most_bytes; });
-  return found == limits.end() ? 0 : found->most;
+  const auto limit = std::find_if(limits.begin(), limits.end(),
+                                  [&](const PendingLimit& l) { return l.bytes <= most_bytes; });
+  return limit == limits.end() ? 0 : limit->most;
 }
 
 double PipelinePlan::bubble_share() const {
@@ -247,8 +248,8 @@ std::string PipelinePlan::even_layout() const {
   }
   if (layers_alone == 0) return "";
   const auto in_layers = [&](std::size_t stage) {
-    const double all = seconds(stage) * static_cast<double>(layers_alone) / of_layers_s;
-    return std::max(0.0, all - static_cast<double>(layout.stages[stage].layers));
+    const double total = seconds(stage) * static_cast<double>(layers_alone) / of_layers_s;
+    return std::max(0.0, total - static_cast<double>(layout.stages[stage].layers));
   };
   const pipeline::EndCosts ends{in_layers(0), in_layers(layout.stages.size() - 1)};
   return print_layout(pipeline::split_layers(static_cast<std::int32_t>(layers),

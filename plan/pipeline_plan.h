@@ -1,9 +1,8 @@
-// What the ranks of a pipeline take: the functions of their stages, compiled once for ranks that are alike,
-// the memory of each rank, and the time of a step by the simulator of schedules (parallel/pipeline), which is
-// given what each body and message is estimated to take.
+// Memory and time of the ranks of a pipeline. The functions of the stages are compiled once per
+// kind of rank. The simulator of schedules (parallel/pipeline) gives the time of a step from the
+// estimated time of each body and message.
 //
-// Ranks are those of the pipeline, the coordinates of Axis::pp: rank r stands for all ranks of its stages.
-// Times are seconds.
+// A rank is a coordinate of Axis::pp and represents all ranks of its stages. Times are in seconds.
 #pragma once
 
 #include <cstdint>
@@ -22,70 +21,72 @@
 
 namespace rondo {
 
-// What the schedule takes with fewer microbatches of a stage between I and W
+// The plan with a limit of pending microbatches per stage, those between I and W
 // (parallelism.pipeline_parallel_max_pending_weight_gradients).
 struct PendingLimit {
   std::int64_t most = 0;
-  std::int64_t bytes = 0;  // of the fullest rank
+  std::int64_t bytes = 0;  // on the fullest rank
   double step_s = 0;
 };
 
 struct PipelinePlan {
   std::string schedule;  // its name, or the path of its file
   PipelineLayout layout;
-  std::int64_t message_bytes = 0;           // of a microbatch between two stages, either way: [N, dim]
-  pipeline::Times times;                    // of a microbatch
-  pipeline::Timeline timeline;              // of a step until its update; with spans where they can be drawn
-  std::vector<ir::StepEstimate> computes;   // of each rank: its stages and its update
-  double update_s = 0;                      // of the rank that takes longest
-  std::vector<std::int64_t> bytes;          // of each rank: PlannedMemory::total_bytes()
-  std::vector<std::int64_t> pending_bytes;  // of each stage: of a microbatch between I and W
-  std::vector<PendingLimit> limits;         // half of the most that are pending, half of that, to 1
+  std::int64_t message_bytes = 0;           // [N, dim] of one microbatch between two stages
+  pipeline::Times times;                    // of one microbatch
+  pipeline::Timeline timeline;              // without the update; with spans if small
+  std::vector<ir::StepEstimate> computes;   // of each rank's stages and update
+  double update_s = 0;                      // maximum over ranks
+  std::vector<std::int64_t> bytes;          // by rank: PlannedMemory::total_bytes()
+  std::vector<std::int64_t> pending_bytes;  // by stage: of one microbatch between I and W
+  std::vector<PendingLimit> limits;         // most_pending() halved again and again, down to 1
 
   double step_s() const { return timeline.end + update_s; }
-  // What a rank waits for others in a step; and all of them, as a share of their time.
+  // Waits of a rank in a step, and waits of all ranks as a share of their time.
   double bubble_s(std::size_t rank) const { return step_s() - computes[rank].step_s; }
   double bubble_share() const;
-  std::size_t fullest() const;                        // the rank with most bytes
-  std::size_t busiest() const;                        // the rank that computes longest
+  std::size_t fullest() const;                        // the rank with the most bytes
+  std::size_t busiest() const;                        // the rank with the most compute time
   std::vector<pipeline::StageLayers> layers() const;  // of the stages
-  // What would make all stages take equally long, by these times: parallelism.pipeline_parallel_layout. ""
-  // where no stage has layers alone, which would tell what one of them takes.
+  // Returns the parallelism.pipeline_parallel_layout that makes all stages take equally long, by
+  // these times. Returns "" where no stage has only layers, since the time of one layer is then
+  // unknown.
   std::string even_layout() const;
-  std::int32_t most_pending() const;  // microbatches of a stage
-  // The first of `limits` that takes no more than so much, or 0, which no plan of these bodies can tell.
+  std::int32_t most_pending() const;  // microbatches of one stage
+  // Returns the first of `limits` within `bytes`, or 0 where none fits; plans of these bodies do
+  // not cover 0.
   std::int64_t limit_within(std::int64_t bytes) const;
 };
 
-// The functions of all ranks.
+// The compiled functions of all ranks.
 class PipelineRanks {
  public:
-  // `place`: of the ranks that are planned, among those of their stages. Throws what compile_step
-  // throws.
+  // `place` is the index of the planned ranks among the ranks of their stages. Throws what
+  // compile_functions throws.
   PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
                 const std::shared_ptr<const Decoder>& model, const CompileRequest& request);
 
   const PipelineLayout& layout() const { return layout_; }
-  // From now on with this limit of pending microbatches, which keeps their functions; nullopt: as configured.
-  // REQUIRES: 1 or more, and a schedule that divides backwards.
+  // Sets a limit of pending microbatches, which keeps the functions; nullopt restores the
+  // configuration. REQUIRES: `most` >= 1, and a schedule that divides backwards.
   void limit_pending(std::optional<std::int64_t> most);
   std::int64_t count() const { return std::ssize(kind_of_); }
-  // As if for this rank, until the next call.
-  const StepProgram& of(std::int64_t rank);
-  // What was compiled.
-  const std::vector<StepProgram>& kinds() const { return kinds_; }
+  // Returns the functions placed on this rank, until the next call.
+  const CompiledFunctions& of(std::int64_t rank);
+  // Returns the functions of each kind of rank.
+  const std::vector<CompiledFunctions>& kinds() const { return kinds_; }
 
  private:
   const JobConfig config_;
-  const Layout ranks_;
+  const Layout mesh_layout_;
   PipelineLayout layout_;
   std::vector<StepProgram> kinds_;
   std::vector<std::size_t> kind_of_;  // by rank
 };
 
-// How long a function takes.
+// Estimates the time of a function.
 using EstimateStep = std::function<ir::StepEstimate(const CompiledStep&)>;
-// `message_s`: how long a message of so many bytes between two ranks.
+// `message_s` returns the seconds of a message of `bytes` between two ranks.
 PipelinePlan plan_pipeline(
     PipelineRanks& ranks, const std::string& schedule, const EstimateStep& estimate,
     const std::function<double(double bytes, std::int64_t from, std::int64_t to)>& message_s);

@@ -1,6 +1,6 @@
-// Runs the code of a real start (layout, functions, trace, passes, memory plan) and stops where tensors would
-// be needed, so plan and run decide alike. Inputs are shared by the functions, and their bytes count once;
-// arenas take turns, and the largest counts.
+// Runs the code of a real start (layout, functions, trace, passes, memory plan) up to the first
+// tensor, so that plan and run make the same decisions. The functions share their inputs, whose
+// bytes count once. Their arenas are alternatives, so only the largest counts.
 #include "plan/plan.h"
 
 #include <fmt/format.h>
@@ -25,37 +25,35 @@
 namespace rondo {
 namespace {
 
-// Every plan is of a replay: what the other executors take is not decided in advance.
+// Changes the configuration to replay, which every plan is of, and notes the change.
 JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   if (!config.compile.enable)
     notes.push_back(
-        "compile.enable = false: this is the plan of the recorded step; the eager run takes memory as it "
-        "goes");
+        "compile.enable = false: this is the plan of the recorded step; an eager run allocates as it goes");
   else if (config.compile.executor != "replay")
     notes.push_back("compile.executor = \"" + config.compile.executor +
-                    "\": this is the plan of \"replay\"; an interpreter takes memory as it goes");
+                    "\": this is the plan of \"replay\"; an interpreter allocates as it goes");
   config.compile.enable = true;
   config.compile.executor = "replay";
   return config;
 }
 
-// As the run decides it.
-void plan_repeat(StepProgram& compiled, JobPlan& plan) {
-  if (compiled.repeat.empty()) return;
+// Decides as the run does whether a step is repeated where experts overflow.
+void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
+  if (!compiled.repeat) return;
   const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
   if (compiled.repeat_fits(plan.usable_bytes)) {
     plan.notes.push_back(fmt::format(
-        "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB are enough for that",
+        "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB suffice for that",
         gib));
     return;
   }
   plan.notes.push_back(fmt::format(
-      "a step whose experts overflow is skipped: to repeat it with room for all rows would take {:.3f} GiB",
-      gib));
-  compiled.drop_repeat();
+      "a step whose experts overflow is skipped: to repeat it with room for all rows takes {:.3f} GiB", gib));
+  compiled.repeat.reset();
 }
 
-// Nothing, and a note, where the table is of another device.
+// Returns the measured times, or nothing and a note where the table is from another device.
 ir::ProductSeconds measured_products(const std::optional<MatmulTable>& table, const ir::DeviceModel& device,
                                      std::vector<std::string>& notes) {
   if (!table) return {};
@@ -90,8 +88,8 @@ ir::StepEstimate estimate(const StepProgram& program, const EstimateStep& of) {
   return step;
 }
 
-// Time and rank of a pipeline.
-void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_asked,
+// Plans time and memory of a pipeline, and selects its rank.
+void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_given,
                  const EstimateStep& estimate, JobPlan& plan) {
   const Parallelism& p = config.parallelism;
   const std::string& file = p.pipeline_parallel_schedule_csv;
@@ -102,7 +100,7 @@ void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_ask
                                   return ir::message_seconds(bytes, place(from), place(to), *plan.device);
                                 });
   std::size_t shown = plan.pipeline->busiest();
-  if (rank_is_asked)
+  if (rank_is_given)
     shown = static_cast<std::size_t>(plan.layout.mesh.coordinate(plan.rank, Axis::pp));
   else
     plan.rank = places[plan.pipeline->fullest()];
@@ -123,16 +121,16 @@ std::int64_t memory_of(const ir::DeviceModel& device) {
   return device.memory_bytes > 0 ? device.memory_bytes : read_machine().memory_bytes;
 }
 
-// Of the function with the largest arena.
+// Writes the memory timeline of the function with the largest arena.
 void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::MemoryReport& report,
                     const std::filesystem::path& path) {
   const auto step = std::find_if(steps.begin(), steps.end(),
                                  [&](const CompiledStep* s) { return s->graph().name == report.graph; });
-  RONDO_ASSERT(step != steps.end(), "no step is called " + report.graph);
+  RONDO_ASSERT(step != steps.end(), "no step has the name " + report.graph);
   replace_file(path, ir::memory_timeline((*step)->graph(), report), FileUse::output);
 }
 
-// Parameters and the moments of their optimizer, as they are saved, without what the shards are padded with.
+// Bytes of parameters and optimizer moments as they are saved, without the padding of shards.
 CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   const auto bytes_of = [&](const std::string& dtype) {
     return plan.parameters * static_cast<std::int64_t>(c10::elementSize(float_named(dtype)));
@@ -150,19 +148,20 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
   throw Error(
       ExitCode::config,
-      fmt::format("model.converters = [\"float8\"]: {} has no products of float8{}; take {}, or none with "
-                  "--model.converters=",
-                  device.what, in_blocks ? " with scales of 128 elements" : "",
-                  in_blocks ? "a Hopper, another recipe" : "a Hopper or newer"));
+      fmt::format(
+          "model.converters = [\"float8\"]: {} has no products of float8{}; use {}, or remove it with "
+          "--model.converters=",
+          device.what, in_blocks ? " with scales of 128 elements" : "",
+          in_blocks ? "a Hopper or another recipe" : "a Hopper or newer"));
 }
 
 }  // namespace
 
-JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::int64_t> rank,
+JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::int64_t> rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline,
                  const std::shared_ptr<TracedGraphs>& traces) {
   JobPlan plan;
-  const JobConfig config = replayed(asked, plan.notes);
+  const JobConfig config = replayed(job, plan.notes);
   const Stopwatch started;
   check_float8(config, device);
   plan.layout = resolve_layout(config, world);
@@ -192,7 +191,7 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   std::optional<StepProgram> whole;
   std::optional<PipelineRanks> ranks;
   if (config.parallelism.has_pipeline()) {
-    request.traces = nullptr;  // ranks have functions of the same names
+    request.traces = nullptr;  // functions of different ranks share names
     ranks.emplace(config, plan.layout, plan.rank, model, request);
     for (const StepProgram& kind : ranks->kinds()) add_times(kind, plan.times);
   } else {
@@ -244,9 +243,9 @@ std::string JobPlan::bound() const {
       {step.of(CostKind::attention).seconds, "attention"},
       {step.of(CostKind::memory).seconds, "memory traffic of the other ops"},
       {step.of(CostKind::launch).seconds, "launches of small ops"},
-      {step.slowed_s, "what communication takes from compute"},
-      {step.exposed_s, "communication that nothing hides"},
-      {step.transfers.exposed_s, "offloading that nothing hides"},
+      {step.slowed_s, "slowdown of compute by communication"},
+      {step.exposed_s, "exposed communication"},
+      {step.transfers.exposed_s, "exposed offloading"},
       {bubble_s, "bubbles of the pipeline"},
   };
   const auto most = *std::max_element(parts.begin(), parts.end());

@@ -1,4 +1,4 @@
-// Keys as the text calls things, one object a group.
+// The keys use the words of the text, with one object per group.
 #include "plan/plan_json.h"
 
 #include <nlohmann/json.hpp>
@@ -31,11 +31,11 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
                                   {"exposed_s", c.exposed_s}};
   };
   for (const auto& [key, totals] : p.step.collectives) {
-    nlohmann::ordered_json& of_kind = collectives[std::string(ir::collective_name(key.first))];
-    if (of_kind.is_null()) of_kind = totals_json(p.step.of(key.first));
-    of_kind["groups"][key.second] = totals_json(totals);
+    nlohmann::ordered_json& kind_json = collectives[std::string(ir::collective_name(key.first))];
+    if (kind_json.is_null()) kind_json = totals_json(p.step.of(key.first));
+    kind_json["groups"][key.second] = totals_json(totals);
   }
-  std::int64_t ops = 0;  // that take time on the device
+  std::int64_t ops = 0;  // ops that take time on the device
   for (const CostKind kind : {CostKind::matmul, CostKind::attention, CostKind::memory, CostKind::launch})
     ops += p.step.of(kind).nodes;
   return {{"flops", p.step.flops},
@@ -122,7 +122,7 @@ nlohmann::ordered_json remedies_json(const Remedies& r) {
 }  // namespace
 
 std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies) {
-  nlohmann::ordered_json all = {
+  nlohmann::ordered_json document = {
       {"model", p.model},
       {"flavor", p.flavor},
       {"parameters", p.parameters},
@@ -131,8 +131,8 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"world_size", p.layout.mesh.world_size()},
       {"rank", p.rank},
   };
-  for (const auto& [name, degree] : named_degrees(p.layout.mesh)) all[name] = degree;
-  all.update(nlohmann::ordered_json{
+  for (const auto& [name, degree] : named_degrees(p.layout.mesh)) document[name] = degree;
+  document.update(nlohmann::ordered_json{
       {"global_batch_size", p.layout.global_batch_size},
       {"microbatches", p.layout.microbatches},
       {"memory_policy", p.memory_policy},
@@ -162,7 +162,7 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
         {"total", p.times.total_ms()}}},
       {"nodes", p.times.nodes},
       {"notes", p.notes}});
-  return all.dump(2) + "\n";
+  return document.dump(2) + "\n";
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// A plan for programs: the numbers of its text (plan_text.h), without rounding.
+// A plan as JSON: the numbers of its text (plan_text.h) without rounding.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// `remedies` as for the text: under "remedies", or, of a job that fits, "faster".
+// `remedies` is as for plan_text. Its key is "remedies", or "faster" for a job that fits.
 std::string plan_json(const JobPlan& plan, const std::optional<Remedies>& remedies);
 
 }  // namespace rondo

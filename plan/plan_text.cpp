@@ -1,4 +1,4 @@
-// Lines of aligned columns, group by group.
+// The text consists of lines with aligned columns, in groups.
 #include "plan/plan_text.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 double gib(double bytes) { return bytes / kGib; }
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGib; }
 
-// 8030261248 as 8,030,261,248.
+// Formats 8030261248 as 8,030,261,248.
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
@@ -31,8 +31,8 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
-std::string plural(std::int64_t count, const std::string& what, const char* ending = "s") {
-  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : ending);
+std::string plural(std::int64_t count, const std::string& noun, const char* ending = "s") {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : ending);
 }
 
 class Lines {
@@ -67,7 +67,7 @@ void add_memory(Lines& lines, const JobPlan& p) {
             p.memory_policy);
   for (const MemoryRow& row : memory_rows(p.memory))
     if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, size_text(row.bytes));
-  lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
+  lines.add("  {:<22}{:>9.3f} GiB of {:.1f} usable: {}", "total", gib(p.memory.total_bytes()),
             gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
   if (!p.memory.report.largest.empty()) {
     const ir::LargeStorage& largest = p.memory.report.largest.front();
@@ -78,9 +78,9 @@ void add_memory(Lines& lines, const JobPlan& p) {
 
 void add_found(Lines& lines, const Remedies& r) {
   for (const Remedy& remedy : r.found) {
-    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in all, {} tokens a step, {} a rank", gib(remedy.total_bytes),
-              grouped(static_cast<std::int64_t>(remedy.tokens_per_s)), grouped(remedy.tokens_per_step),
-              plural(remedy.microbatches, "microbatch", "es"));
+    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in total, {} tokens a step, {} a rank",
+              gib(remedy.total_bytes), grouped(static_cast<std::int64_t>(remedy.tokens_per_s)),
+              grouped(remedy.tokens_per_step), plural(remedy.microbatches, "microbatch", "es"));
     lines.add("      {}", fmt::join(remedy.flags, " "));
   }
 }
@@ -89,23 +89,21 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("");
   const std::int64_t world = p.layout.mesh.world_size();
   if (!r.found.empty() && r.most_ranks == world) {
-    lines.add("what would make it fit on these {}, the fastest first (each planned like the job itself)",
-              plural(world, "rank"));
+    lines.add("ways to fit on these {}, fastest first (each planned in full)", plural(world, "rank"));
   } else if (r.found.empty() && r.not_searched > 0) {
-    lines.add("nothing that would make it fit was found in the time");
+    lines.add("no way to fit was found in the time");
   } else {
-    lines.add("on {} nothing would make it fit{}", plural(world, "rank"),
+    lines.add("no way to fit on {}{}", plural(world, "rank"),
               r.least_ranks_for_state <= world
                   ? std::string()
-                  : fmt::format(": parameters and optimizer alone take {} as they are configured "
-                                "(training.dtype and optimizer.implementation "
-                                "change that, and numbers)",
+                  : fmt::format(": parameters and optimizer state alone need {} as configured "
+                                "(training.dtype and optimizer.implementation change that, and the numerics)",
                                 plural(r.least_ranks_for_state, "rank")));
     if (r.found.empty()) {
-      lines.add("nothing fits on {} either: it takes a larger device or a smaller model",
+      lines.add("nothing fits on {} either: use a larger device or a smaller model",
                 plural(r.most_ranks, "rank"));
     } else {
-      lines.add("the least that would is {} (each planned like the job itself)",
+      lines.add("ways to fit on {}, the fewest that suffice (each planned in full)",
                 plural(r.most_ranks, "rank"));
     }
   }
@@ -113,23 +111,21 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
             plural(r.estimated, "way"), r.planned);
   if (r.not_searched > 0)
-    lines.add("  the time ended before {} more; --search SECONDS gives it more",
-              plural(r.not_searched, "way"));
+    lines.add("  {} not searched in the time; --search SECONDS gives it more", plural(r.not_searched, "way"));
 }
 
-// Of a job that fits.
+// Adds faster ways to run a job that fits.
 void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
   const char* const ways =
       p.pipeline ? "schedule, split into stages, size of microbatches or gradient sync" : "gradient sync";
   lines.add("");
   lines.add("{}", r.found.empty() ? fmt::format("no other {} fits and is faster", ways)
-                                  : "ways that fit and are faster, the fastest first");
+                                  : "faster ways that fit, fastest first");
   add_found(lines, r);
   lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
   for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
   if (r.not_searched > 0)
-    lines.add("  the time ended before {} more; --search SECONDS gives it more",
-              plural(r.not_searched, "way"));
+    lines.add("  {} not searched in the time; --search SECONDS gives it more", plural(r.not_searched, "way"));
 }
 
 void add_run(Lines& lines, const JobPlan& p) {
@@ -151,17 +147,17 @@ void add_collectives(Lines& lines, const JobPlan& p) {
   }
   lines.add("{:<24}{:>7}{:>13}{:>12}{:>12}", "collectives of a step", "count", "sent a rank", "time",
             "exposed");
-  const auto row = [&](const std::string& what, const ir::CollectiveTotals& c) {
-    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms", what, c.count, gib(c.sent_bytes),
+  const auto row = [&](const std::string& name, const ir::CollectiveTotals& c) {
+    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms", name, c.count, gib(c.sent_bytes),
               c.seconds * 1e3, c.exposed_s * 1e3);
   };
   for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
     const auto kind = static_cast<CollectiveKind>(i);
-    const ir::CollectiveTotals all = p.step.of(kind);
-    if (all.count == 0) continue;
-    row(std::string(ir::collective_name(kind)), all);
+    const ir::CollectiveTotals total = p.step.of(kind);
+    if (total.count == 0) continue;
+    row(std::string(ir::collective_name(kind)), total);
     for (const auto& [key, totals] : p.step.collectives)
-      if (key.first == kind && totals.count < all.count) row("  " + key.second, totals);
+      if (key.first == kind && totals.count < total.count) row("  " + key.second, totals);
   }
 }
 
@@ -184,14 +180,14 @@ void add_step(Lines& lines, const JobPlan& p) {
   row("exposed communication", p.step.exposed_s,
       fmt::format("  {:.1f} ms are hidden",
                   std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
-  row("slowed by communication", p.step.slowed_s, "  what runs beside compute takes from it");
+  row("slowed by communication", p.step.slowed_s, "  concurrent kernels take from compute");
   if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
                     std::max(0.0, t.seconds - t.exposed_s) * 1e3));
-  if (p.pipeline) row("bubbles", p.bubble_s, "  it waits for other stages");
+  if (p.pipeline) row("bubbles", p.bubble_s, "  waits for other stages");
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
-  lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
+  lines.add("  {:<22}{:>9} a rank, {} in total", "tokens/s",
             grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
             grouped(static_cast<std::int64_t>(p.tokens_per_s())));
   lines.add("  {:<22}{:>9.1f} %{}", p.device->is_gpu ? "MFU" : "of matrix products", p.mfu_percent(),
@@ -204,7 +200,7 @@ void add_step(Lines& lines, const JobPlan& p) {
             p.floor().of);
 }
 
-// "8 x 3, 7, 6": equal neighbours together.
+// Formats runs of equal values: "8 x 3, 7, 6".
 template <class T>
 std::string runs_text(const std::vector<T>& values) {
   std::string text;
@@ -244,13 +240,13 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
               fmt::format("at most {} of a stage", limit.most), gib(limit.bytes),
               limit.bytes <= p.usable_bytes ? "fits" : "does not fit", limit.step_s * 1e3);
   lines.add("  {:<22}{:>12}, {:.2f} ms", "message", size_text(pipeline.message_bytes), slowest * 1e3);
-  lines.add("  {:<22}{:>9} of them on each of {} edges, {} at most", "messages",
+  lines.add("  {:<22}{:>9} on each of {} edges, {} at most", "messages",
             few->messages == many->messages ? grouped(few->messages)
                                             : fmt::format("{} to {}", few->messages, many->messages),
             edges.size(), size_text(many->messages * pipeline.message_bytes));
 }
 
-// The ops with most of them.
+// Adds the ops with the most launches.
 void add_launches(Lines& lines, const JobPlan& p) {
   constexpr std::size_t kShown = 6;
   std::vector<std::pair<std::string, std::int64_t>> ops(p.step.launches.begin(), p.step.launches.end());

@@ -1,4 +1,4 @@
-// A plan for people, as aligned text.
+// A plan as aligned text.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace rondo {
 
-// `remedies`: of a job that does not fit; of one that fits what is faster; if they were searched.
+// `remedies` is nullopt unless they were searched: ways to fit for a job that does not fit, or else
+// faster ways.
 std::string plan_text(const JobPlan& plan, const std::optional<Remedies>& remedies);
 
-// What the total is the sum of.
+// One term of the sum in the total.
 struct MemoryRow {
   std::string name;
   std::int64_t bytes;

@@ -1,9 +1,9 @@
-// A whole plan of a large model takes most of a second, and there are hundreds of ways. Layers are alike, so
-// memory and time are linear in their number: two plans of a few layers give a line. What a step holds at its
-// peak is the largest of several such lines, one for each place that may be the peak, so the line through the
-// first of them promises too little at worst. A way whose line does not fit is dropped, and so is every way
-// that takes no less. What is left is planned whole, the fastest first. Ways that differ in passes alone
-// share a trace.
+// A whole plan of a large model takes most of a second, and there are hundreds of ways. Layers are
+// equal, so memory and time are linear in their number: two plans of a few layers give a line. The
+// peak is the maximum of several such lines, one for each place that may be the peak, so the line
+// through the first of them is at worst too low. A way whose line does not fit is dropped, with
+// every way that takes no less. The rest is planned whole, fastest first. Ways that differ only in
+// passes share a trace.
 #include "plan/remedies.h"
 
 #include <fmt/format.h>
@@ -21,9 +21,10 @@
 namespace rondo {
 namespace {
 
-// Beyond the fewest that the rules take: enough for all that overlaps from layer to layer to be under way.
+// Layers of the two plans beyond the minimum of the rules: enough for all overlap between layers to
+// occur.
 constexpr std::int64_t kFewLayers = 4, kMoreLayers = 6;
-constexpr double kSlack = 1.03;  // what an estimate may be too high by
+constexpr double kSlack = 1.03;  // an estimate may be too high by this factor
 constexpr std::int64_t kMostTimesTheRanks = 64;
 
 struct Estimate {
@@ -31,7 +32,8 @@ struct Estimate {
   double tokens_per_s = 0;
 };
 
-// Ways that differ in the sequences of a rank alone: the most that is not known to be too much.
+// Ways that differ only in the sequences of a rank. `at` is the largest one not known to be too
+// much.
 struct Candidate {
   std::vector<Variant> batches;
   std::size_t at = 0;
@@ -40,17 +42,18 @@ struct Candidate {
   const Variant& variant() const { return batches[at]; }
 };
 
-// What is known not to fit. `policy` and `loss` are places in the lists of variants.h.
+// A way that is known not to fit. `policy` and `loss` are indices into the lists of variants.h.
 struct TooMuch {
   std::size_t policy, loss;
   std::int64_t local;
   bool accumulates;
 
-  // Whether `other`, of the same layout, takes no less.
+  // True where `other`, of the same layout, takes at least as much memory.
   bool bounds(const TooMuch& other) const {
-    const bool keeps_more =
+    const bool keeps_at_least_this =
         policy == other.policy || (policy < other.policy && other.policy < kOrderedPolicies);
-    return keeps_more && loss <= other.loss && local <= other.local && accumulates <= other.accumulates;
+    return keeps_at_least_this && loss <= other.loss && local <= other.local &&
+           accumulates <= other.accumulates;
   }
 };
 
@@ -70,22 +73,23 @@ class Search {
     };
     state_bytes_ = state(ir::InputKind::parameter) + state(ir::InputKind::optimizer);
     const std::int64_t usable = std::max<std::int64_t>(1, plan.usable_bytes);
-    made_.least_ranks_for_state = (state_bytes_ + usable - 1) / usable;
+    result_.least_ranks_for_state = (state_bytes_ + usable - 1) / usable;
   }
 
   Remedies run() {
-    // 1, 1.5, 2, 3, 4, 6, ... times the ranks.
-    for (std::int64_t halves = 2; halves <= 2 * kMostTimesTheRanks && made_.found.empty();
+    // Multiplies the ranks by 1, 1.5, 2, 3, 4, 6, ...
+    for (std::int64_t halves = 2; halves <= 2 * kMostTimesTheRanks && result_.found.empty();
          halves += halves % 3 == 0 ? halves / 3 : halves / 2) {
       if (halves > 2 && left_s() < limits_.seconds / 16) break;
       if (job_.world * halves % 2 != 0) continue;
-      made_.most_ranks = job_.world * halves / 2;
-      search(made_.most_ranks, plan_.layout.global_batch_size);
-      if (made_.found.empty() && job_.config.training.global_batch_size == -1) search(made_.most_ranks, 0);
+      result_.most_ranks = job_.world * halves / 2;
+      search(result_.most_ranks, plan_.layout.global_batch_size);
+      if (result_.found.empty() && job_.config.training.global_batch_size == -1)
+        search(result_.most_ranks, 0);
     }
-    std::sort(made_.found.begin(), made_.found.end(), is_faster);
-    made_.seconds = watch_.seconds();
-    return made_;
+    std::sort(result_.found.begin(), result_.found.end(), is_faster);
+    result_.seconds = watch_.seconds();
+    return result_;
   }
 
  private:
@@ -98,7 +102,7 @@ class Search {
 
   // `sequences` as in local_batches.
   void search(std::int64_t world, std::int64_t sequences) {
-    stage_ends_s_ = watch_.seconds() + std::max(0.0, left_s()) / 2;  // what comes after has the other half
+    stage_ends_s_ = watch_.seconds() + std::max(0.0, left_s()) / 2;  // the rest is for later
     std::vector<Candidate> candidates;
     for (const Variant& layout : layouts(job_, world, plan_.device->ranks_per_node)) {
       add_candidates(layout, sequences, candidates);
@@ -120,22 +124,22 @@ class Search {
       const std::vector<Variant> of_policy = memory_policies(of_loss[loss]);
       for (std::size_t policy = 0; policy < of_policy.size(); ++policy) {
         if (is_over()) {
-          ++made_.not_searched;
+          ++result_.not_searched;
           continue;
         }
         Candidate candidate{local_batches(of_policy[policy], sequences), 0, {}};
         const auto fits_at = [&](std::size_t at) {
           candidate.at = at;
-          const TooMuch now = {policy, loss, candidate.variant().config.training.local_batch_size,
+          const TooMuch way = {policy, loss, candidate.variant().config.training.local_batch_size,
                                at > 0 && sequences > 0};
           if (std::any_of(too_much.begin(), too_much.end(),
-                          [&](const TooMuch& known) { return known.bounds(now); }))
+                          [&](const TooMuch& known) { return known.bounds(way); }))
             return false;
           if (fits(candidate)) return true;
-          too_much.push_back(now);
+          too_much.push_back(way);
           return false;
         };
-        // The least first: where that is too much already, little else is left to look at.
+        // The smallest batch first: where it is too much, little remains to search.
         const std::size_t count = candidate.batches.size();
         if (count > 2) fits_at(count - 1);
         std::size_t at = 0;
@@ -145,17 +149,17 @@ class Search {
     }
   }
 
-  // By its estimate, which is made here.
+  // Estimates the candidate and returns whether the estimate fits.
   bool fits(Candidate& candidate) {
     candidate.estimate = estimate(candidate.variant());
     return candidate.estimate.bytes <= kSlack * static_cast<double>(plan_.usable_bytes);
   }
 
   Estimate estimate(const Variant& variant) {
-    ++made_.estimated;
+    ++result_.estimated;
     const auto layers = static_cast<double>(layer_count(variant.config));
     const std::int64_t fewest = fewest_layers(variant.config);
-    // Stages of a pipeline are few layers each, and planned once a kind.
+    // Stages of a pipeline have few layers each, and each kind is planned once.
     if (variant.config.parallelism.has_pipeline() || layer_count(variant.config) <= fewest + kMoreLayers) {
       const JobPlan whole = plan_shared(variant);
       return {static_cast<double>(whole.memory.total_bytes()), whole.tokens_per_s()};
@@ -171,7 +175,7 @@ class Search {
             static_cast<double>(few.tokens_per_step) / at_all_layers(few.step_s(), more.step_s())};
   }
 
-  // With the traces of this layout: only batch and layers change what is traced.
+  // Plans with the traces of this layout. Only the batches and the layers change a trace.
   JobPlan plan_shared(const Variant& variant) {
     const Training& training = variant.config.training;
     std::shared_ptr<TracedGraphs>& traces =
@@ -186,24 +190,24 @@ class Search {
       return a.estimate.tokens_per_s < b.estimate.tokens_per_s;
     };
     std::make_heap(candidates.begin(), candidates.end(), slower);
-    while (!candidates.empty() && made_.found.size() < limits_.remedies) {
+    while (!candidates.empty() && result_.found.size() < limits_.remedies) {
       if (is_over()) {
-        made_.not_searched += static_cast<std::int64_t>(candidates.size());
+        result_.not_searched += static_cast<std::int64_t>(candidates.size());
         return;
       }
       std::pop_heap(candidates.begin(), candidates.end(), slower);
       Candidate next = std::move(candidates.back());
       candidates.pop_back();
-      if (changes_more_than_a_found_one(next.variant())) continue;
-      ++made_.planned;
+      if (changes_more_than_a_remedy(next.variant())) continue;
+      ++result_.planned;
       const Variant& variant = next.variant();
       const JobPlan plan = plan_job(variant.config, variant.world, std::nullopt, *plan_.device);
       if (plan.fits()) {
-        made_.found.push_back(remedy_of(job_, variant, plan));
-        keys_.push_back(keys(made_.found.back().flags));
+        result_.found.push_back(remedy_of(job_, variant, plan));
+        keys_.push_back(keys(result_.found.back().flags));
         continue;
       }
-      traces_.clear();  // of another layout
+      traces_.clear();  // they are of another layout
       while (++next.at < next.batches.size() && !fits(next)) continue;
       if (next.at == next.batches.size()) continue;
       candidates.push_back(std::move(next));
@@ -211,17 +215,17 @@ class Search {
     }
   }
 
-  // What flags set, without the values; sorted.
+  // Returns the sorted names of flags, without values.
   static std::vector<std::string> keys(std::vector<std::string> flags) {
     for (std::string& flag : flags) flag.resize(std::min(flag.size(), flag.find('=')));
     std::sort(flags.begin(), flags.end());
     return flags;
   }
 
-  bool changes_more_than_a_found_one(const Variant& variant) const {
+  bool changes_more_than_a_remedy(const Variant& variant) const {
     const std::vector<std::string> own = keys(flags_between(job_, variant));
-    return std::any_of(keys_.begin(), keys_.end(), [&](const std::vector<std::string>& of_faster) {
-      return std::includes(own.begin(), own.end(), of_faster.begin(), of_faster.end());
+    return std::any_of(keys_.begin(), keys_.end(), [&](const std::vector<std::string>& faster) {
+      return std::includes(own.begin(), own.end(), faster.begin(), faster.end());
     });
   }
 
@@ -230,11 +234,11 @@ class Search {
   const SearchLimits limits_;
   const Stopwatch watch_;
   double stage_ends_s_ = 0;
-  std::int64_t state_bytes_ = 0;  // of all ranks that share one copy
+  std::int64_t state_bytes_ = 0;  // of all ranks that share one replica
   // By local batch, global batch and layers.
   std::map<std::array<std::int64_t, 3>, std::shared_ptr<TracedGraphs>> traces_;
-  std::vector<std::vector<std::string>> keys_;  // of what was found
-  Remedies made_;
+  std::vector<std::vector<std::string>> keys_;  // of the remedies so far
+  Remedies result_;
 };
 
 }  // namespace
@@ -245,47 +249,48 @@ Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimi
 
 Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
   const Stopwatch watch;
-  Remedies made;
-  made.most_ranks = job.world;
+  Remedies result;
+  result.most_ranks = job.world;
   Variant fastest = job;
   double tokens_per_s = plan.tokens_per_s();
-  std::vector<Variant> more;  // that a plan leads to
-  const auto lead_on = [&more](const Variant& way, const JobPlan& of_way) {
-    if (!of_way.pipeline) return;
-    const PipelinePlan& pipeline = *of_way.pipeline;
-    if (!of_way.fits() && pipeline.most_pending() > 0)
-      more.push_back(with_pending(way, pipeline.limit_within(of_way.usable_bytes)));
+  std::vector<Variant> follow_ups;
+  const auto follow_up = [&follow_ups](const Variant& way, const JobPlan& way_plan) {
+    if (!way_plan.pipeline) return;
+    const PipelinePlan& pipeline = *way_plan.pipeline;
+    if (!way_plan.fits() && pipeline.most_pending() > 0)
+      follow_ups.push_back(with_pending(way, pipeline.limit_within(way_plan.usable_bytes)));
     const std::string even = pipeline.even_layout();
-    if (!even.empty() && even != print_layout(pipeline.layers())) more.push_back(with_layout(way, even));
+    if (!even.empty() && even != print_layout(pipeline.layers()))
+      follow_ups.push_back(with_layout(way, even));
   };
-  const auto look_at = [&](const Variant& way, bool leads_on) {
+  const auto try_way = [&](const Variant& way, bool has_follow_ups) {
     if (watch.seconds() >= limits.seconds) {
-      ++made.not_searched;
+      ++result.not_searched;
       return;
     }
     try {
       const JobPlan other = plan_job(way.config, way.world, std::nullopt, *plan.device);
-      ++made.planned;
-      if (leads_on) lead_on(way, other);
+      ++result.planned;
+      if (has_follow_ups) follow_up(way, other);
       if (!other.fits() || other.tokens_per_s() <= plan.tokens_per_s()) return;
-      made.found.push_back(remedy_of(job, way, other));
+      result.found.push_back(remedy_of(job, way, other));
       if (other.tokens_per_s() <= tokens_per_s) return;
       tokens_per_s = other.tokens_per_s();
       fastest = way;
     } catch (const Error& error) {
-      made.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, way), " "), error.what()));
+      result.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, way), " "), error.what()));
     }
   };
-  lead_on(job, plan);
-  look_at(with_other_gradient_sync(job), true);
+  follow_up(job, plan);
+  try_way(with_other_gradient_sync(job), true);
   const std::vector<Variant> ways = pipelines(fastest);
-  for (auto way = ways.begin() + 1; way != ways.end(); ++way) look_at(*way, true);
-  for (const Variant& way : std::exchange(more, {})) look_at(way, false);
-  for (const Variant& way : microbatch_sizes(fastest)) look_at(way, false);
-  std::sort(made.found.begin(), made.found.end(), is_faster);
-  if (made.found.size() > limits.remedies) made.found.resize(limits.remedies);
-  made.seconds = watch.seconds();
-  return made;
+  for (auto way = ways.begin() + 1; way != ways.end(); ++way) try_way(*way, true);
+  for (const Variant& way : std::exchange(follow_ups, {})) try_way(way, false);
+  for (const Variant& way : microbatch_sizes(fastest)) try_way(way, false);
+  std::sort(result.found.begin(), result.found.end(), is_faster);
+  if (result.found.size() > limits.remedies) result.found.resize(limits.remedies);
+  result.seconds = watch.seconds();
+  return result;
 }
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Which algorithm of cuBLASLt computes each product of a job's step fastest, measured on the GPU that is
-// here: what `rondo tune` does. The job itself is not run: its step is recorded and improved as a rank would
-// do it, and each distinct product runs alone on drawn numbers.
+// Measures on this machine's GPU which algorithm of cuBLASLt computes each product of a job's step
+// fastest: `rondo tune`. The job itself does not run. Its step is traced and optimized as on a
+// rank, and each distinct product runs alone on random numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 
 namespace rondo {
 
-// Of all ranks of a job of `world`: those of a stage have the products of its first one. `measured` sees each
-// row as it comes, in the order of the graph. An algorithm that is less than 1 % faster than LibTorch's
-// product is none. Throws Error(environment) where there is no GPU, and what compile_step throws.
+// Measures the products of all ranks in a job of `world` ranks. The ranks of a stage have the
+// products of its first one. `measured` receives each row when it is done, in graph order. An
+// algorithm that is less than 1 % faster than LibTorch's product is not used. Throws
+// Error(environment) without a GPU, and what compile_functions throws.
 MatmulTable tune_matmuls(const JobConfig& config, std::int64_t world,
                          const std::function<void(const MatmulRow&)>& measured);
 

@@ -1,7 +1,7 @@
-// The configuration is changed, and the flags are read off its difference to the job's, so what is advised is
-// what was planned. A layout is made with the shard degree left open, so that it follows from the others.
-// Settings that would contradict a new memory policy are set back with it. Whether degrees fit the model and
-// the ranks, resolve_layout says.
+// A variant is a changed configuration. Its flags are the difference to the job's configuration, so
+// what is advised is what was planned. A layout leaves the shard degree open, so that it follows
+// from the other degrees. Settings that contradict a new memory policy are reset with it.
+// resolve_layout decides whether degrees fit the model and the ranks.
 #include "plan/variants.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace rondo {
 namespace {
 
-constexpr const char* kLayers = "n_layers";  // every model has it
-// From few kept bytes to many; the first kOrderedPolicies are in order.
-constexpr std::string_view kOffloading = "sac_and_offload";  // a pipeline has none
+constexpr const char* kLayers = "n_layers";  // a size of every model
+// Ordered from few saved bytes to many, for the first kOrderedPolicies.
+constexpr std::string_view kOffloading = "sac_and_offload";  // not for pipelines
 constexpr const char* kPolicies[] = {"full", "min_cut", "default", "none", kOffloading.data()};
 constexpr std::int32_t kMostStagesPerRank = 8;
 
@@ -24,7 +24,7 @@ std::string as_word(const FieldValue& value) {
   return text != nullptr ? *text : to_toml(value);
 }
 
-// Whether degrees, ranks and model go together; with a batch that is still open, whatever the batch is.
+// True where degrees, ranks and model are consistent; with an open batch, for any batch.
 bool resolves(Variant variant, bool batch_is_open = false) {
   if (batch_is_open) variant.config.training.global_batch_size = -1;
   try {
@@ -35,7 +35,7 @@ bool resolves(Variant variant, bool batch_is_open = false) {
   }
 }
 
-// 1, 2, 4, ... from `least` to `most`, after `first`.
+// Returns `first`, then the others of 1, 2, 4, ... from `least` to `most`.
 std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::int64_t most) {
   std::vector<std::int64_t> degrees = {first};
   for (std::int64_t degree = least; degree <= most; degree *= 2)
@@ -43,7 +43,8 @@ std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::i
   return degrees;
 }
 
-// In the words of activation_checkpoint.mode, where that has one and compile.memory_policy follows it.
+// Sets a memory policy through activation_checkpoint.mode where that has it and
+// compile.memory_policy is "auto".
 Variant with_policy(Variant v, const std::string& policy) {
   if (memory_policy(v.config) == policy) return v;
   std::string& own = v.config.compile.memory_policy;
@@ -60,15 +61,15 @@ Variant with_policy(Variant v, const std::string& policy) {
   return v;
 }
 
-// A step of a pipeline has the same sequences whatever its microbatches are.
+// Returns microbatch sizes of a pipeline; the sequences of a step stay the same.
 std::vector<Variant> microbatches(Variant job, std::int64_t sequences) {
   if (sequences > 0 && job.config.training.global_batch_size != -1)
     job.config.training.global_batch_size = sequences;
-  std::vector<Variant> made;
+  std::vector<Variant> variants;
   std::int64_t& size = job.config.parallelism.pipeline_parallel_microbatch_size;
   for (; size > 0; size /= 2)
-    if (resolves(job)) made.push_back(job);
-  return made;
+    if (resolves(job)) variants.push_back(job);
+  return variants;
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
   const ModelSpec* model = find_model_spec(job.config.model.name);
   const bool has_experts = model != nullptr && !model->shared(job.config.model.sizes).experts.empty();
   const std::int64_t experts = own.expert_parallel_degree;
-  std::vector<Variant> made;
+  std::vector<Variant> variants;
   for (const std::int64_t replicas : doubled(own.data_parallel_replicate_degree, 1, 1))
     for (const std::int64_t tensor :
          doubled(own.tensor_parallel_degree, 1, std::min(world, most_tensor_parallel)))
@@ -101,18 +102,18 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
         degrees.tensor_parallel_degree = tensor;
         degrees.expert_parallel_degree = expert;
         if (own.expert_tensor_parallel_degree > 1) degrees.expert_tensor_parallel_degree = tensor;
-        v.config.compile.enable = true;  // what is planned is the replay
+        v.config.compile.enable = true;  // plans are of the replay
         v.config.compile.executor = "replay";
         if (!resolves(v, /*batch_is_open=*/true)) degrees.data_parallel_shard_degree = -1;
-        if (resolves(v, /*batch_is_open=*/true)) made.push_back(std::move(v));
+        if (resolves(v, /*batch_is_open=*/true)) variants.push_back(std::move(v));
       }
-  return made;
+  return variants;
 }
 
 std::vector<Variant> pipelines(const Variant& job) {
-  std::vector<Variant> made = {job};
+  std::vector<Variant> variants = {job};
   const Parallelism& own = job.config.parallelism;
-  if (!own.has_pipeline() || !own.pipeline_parallel_schedule_csv.empty()) return made;
+  if (!own.has_pipeline() || !own.pipeline_parallel_schedule_csv.empty()) return variants;
   const std::int64_t layers = layer_count(job.config) + own.pipeline_parallel_first_stage_less_layers +
                               own.pipeline_parallel_last_stage_less_layers;
   for (const pipeline::Schedule& schedule : pipeline::schedules())
@@ -131,9 +132,9 @@ std::vector<Variant> pipelines(const Variant& job) {
         if ((layers + each - 1) / each != stages) continue;
         p.pipeline_parallel_layers_per_stage = each;
       }
-      if (resolves(v) && !flags_between(job, v).empty()) made.push_back(std::move(v));
+      if (resolves(v) && !flags_between(job, v).empty()) variants.push_back(std::move(v));
     }
-  return made;
+  return variants;
 }
 
 Variant with_other_gradient_sync(Variant job) {
@@ -156,16 +157,16 @@ Variant with_pending(Variant job, std::int64_t most) {
 }
 
 std::vector<Variant> microbatch_sizes(const Variant& job) {
-  std::vector<Variant> made;
-  if (!job.config.parallelism.has_pipeline()) return made;
+  std::vector<Variant> variants;
+  if (!job.config.parallelism.has_pipeline()) return variants;
   const std::int64_t own = job.config.parallelism.pipeline_parallel_microbatch_size;
   for (const std::int64_t size : {own / 2, own * 2}) {
     if (size == 0) continue;
     Variant v = job;
     v.config.parallelism.pipeline_parallel_microbatch_size = size;
-    if (resolves(v)) made.push_back(std::move(v));
+    if (resolves(v)) variants.push_back(std::move(v));
   }
-  return made;
+  return variants;
 }
 
 std::vector<Variant> losses(const Variant& job) {
@@ -177,13 +178,14 @@ std::vector<Variant> losses(const Variant& job) {
 }
 
 std::vector<Variant> memory_policies(const Variant& job) {
-  std::vector<Variant> made;
+  std::vector<Variant> variants;
   for (const char* policy : kPolicies)
     if (policy != kOffloading || !job.config.parallelism.has_pipeline())
-      made.push_back(with_policy(job, policy));
+      variants.push_back(with_policy(job, policy));
   const std::string own = memory_policy(job.config);
-  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies)) made.push_back(job);
-  return made;
+  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies))
+    variants.push_back(job);
+  return variants;
 }
 
 std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences) {
@@ -193,15 +195,15 @@ std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences) {
   if (sequences % ranks != 0) return {};
   if (job.config.parallelism.has_pipeline()) return microbatches(job, sequences);
   const std::int64_t most = sequences > 0 ? sequences / ranks : job.config.training.local_batch_size;
-  std::vector<Variant> made;
+  std::vector<Variant> variants;
   for (std::int64_t local = most; local > 0; local = local % 2 == 0 ? local / 2 : local > 1 ? 1 : 0) {
     Variant v = open;
     v.config.training.local_batch_size = local;
     if (sequences > 0 && (local < most || job.config.training.global_batch_size != -1))
       v.config.training.global_batch_size = sequences;
-    if (resolves(v)) made.push_back(std::move(v));
+    if (resolves(v)) variants.push_back(std::move(v));
   }
-  return made;
+  return variants;
 }
 
 std::int64_t layer_count(const JobConfig& config) {

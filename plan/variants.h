@@ -1,6 +1,6 @@
-// Ways to run a job, as configurations: what the search for one that fits (remedies.h) chooses from. Each
-// kind of choice is a function of its own, so that another axis of the mesh is another function. No LibTorch,
-// pure functions. A variant that breaks a rule is not made.
+// Ways to run a job, as configurations: the choices of the search for one that fits (remedies.h).
+// Each kind of choice is a function, so that another axis of the mesh is another function. Pure
+// functions without LibTorch. A variant that breaks a rule is omitted.
 #pragma once
 
 #include <cstdint>
@@ -17,48 +17,49 @@ struct Variant {
   std::int64_t world = 1;
 };
 
-// What to type to get `variant` instead of `job`, a flag each, in the order of the sections; "--world N" last
-// where the ranks differ.
+// Returns the flags that turn `job` into `variant`, in the order of the sections, with "--world N"
+// last where the ranks differ.
 std::vector<std::string> flags_between(const Variant& job, const Variant& variant);
 
-// Layouts over `world` ranks, the job's own first: replicas as they are or one; ranks that share the layers,
-// 1 to `most_tensor_parallel`; of a model with experts, ranks that share them, up to four times the job's.
+// Returns layouts over `world` ranks, the job's own first. Replicas stay or become one. Tensor
+// parallelism is 1 to `most_tensor_parallel`. With experts, expert parallelism is up to four times
+// the job's.
 std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_t most_tensor_parallel);
 
-// With the loss in chunks first, which takes less memory, then as the job has it.
+// Returns the loss in chunks first, which takes less memory, then the job's own.
 std::vector<Variant> losses(const Variant& job);
 
-// Schedules of a pipeline, each with 1, 2, 4 or 8 stages a rank as far as it takes so many and the layers can
-// be divided evenly; the job's own first. The job alone where it has no pipeline, or a schedule of a file.
+// Returns pipeline schedules, the job's own first. Each has 1, 2, 4 or 8 stages a rank, as far as
+// it supports that and the layers divide evenly. Returns only the job where it has no pipeline or a
+// schedule from a file.
 std::vector<Variant> pipelines(const Variant& job);
 
-// The other value of parallelism.fsdp_gradient_sync: gradients that are reduced once a step are whole until
-// then, so "microbatch" takes less memory, and "step" sends less.
+// Switches parallelism.fsdp_gradient_sync. "microbatch" takes less memory, since "step" keeps whole
+// gradients until the end of the step; "step" sends less.
 Variant with_other_gradient_sync(Variant job);
 
-// With its layers divided so, as Megatron writes it; and with at most so many microbatches of a stage between
-// I and W.
+// Sets the layout of layers, in Megatron's format.
 Variant with_layout(Variant job, const std::string& layout);
+// Limits the microbatches of a stage between I and W to `most`.
 Variant with_pending(Variant job, std::int64_t most);
-// A pipeline's microbatches of half and of twice the size, where a step can be made of them.
+// Returns a pipeline's microbatches of half and twice the size, where a step divides into them.
 std::vector<Variant> microbatch_sizes(const Variant& job);
 
-// Policies in an order in which each keeps more for the backward than the one before, but for the last ones:
-// offloading, and the job's own where it is none of these.
+// Returns memory policies. Each of the first kOrderedPolicies saves more for the backward than the
+// one before. Offloading follows, and the job's own if it is another one.
 std::vector<Variant> memory_policies(const Variant& job);
-// How many at the front of that list keep more and more.
 inline constexpr std::size_t kOrderedPolicies = 4;
 
-// How many sequences a rank takes at a time, the most first; of a pipeline its microbatches, up to the job's.
-// `sequences` above 0: of a step, which stay,
-// divided into microbatches; empty where the layout cannot divide them. 0: a step has one microbatch, of at
-// most the job's local batch.
+// Returns numbers of sequences that a rank takes at a time, largest first; of a pipeline its
+// microbatch sizes, up to the job's. `sequences` > 0 keeps the sequences of a step and divides them
+// into microbatches; the result is empty where the layout cannot divide them. With 0, a step has
+// one microbatch of at most the job's local batch.
 std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences);
 
-// The same with so many layers; policies with a budget in bytes get their share of it.
+// Returns the job with `layers` layers. Budgets in bytes are scaled with them.
 Variant with_layers(const Variant& job, std::int64_t layers);
 std::int64_t layer_count(const JobConfig& config);
-// The least number that the model's rules take.
+// Returns the minimum number of layers that the model's rules allow.
 std::int64_t fewest_layers(const JobConfig& config);
 
 }  // namespace rondo

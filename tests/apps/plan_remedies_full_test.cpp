@@ -84,7 +84,7 @@ TEST_CASE("the remedies in docs/plan.md are what the command prints, but for the
   bool inside = false;
   int lines = 0;
   for (std::string line; std::getline(page, line);) {
-    inside = inside || line.starts_with("what would make it fit on these");
+    inside = inside || line.starts_with("ways to fit on these");
     if (!inside || line.starts_with("  searched for")) continue;
     if (line == "```") break;
     ++lines;

@@ -22,7 +22,8 @@ std::vector<std::string> in_float8(const char* recipe) {
           std::string("--quantize.linear.float8.recipe_name=") + recipe};
 }
 
-TEST_CASE("float8 makes the plan of a Hopper faster, and takes no memory beyond what recomputation keeps") {
+TEST_CASE(
+    "float8 shortens the planned step on a Hopper, and takes memory only for what recomputation saves") {
   const JobPlan bf16 = plan({}, "h100"), tensorwise = plan(in_float8("tensorwise"), "h100"),
                 blockwise = plan(in_float8("blockwise"), "h100");
   CHECK(tensorwise.tokens_per_s() > 1.1 * bf16.tokens_per_s());
@@ -31,10 +32,10 @@ TEST_CASE("float8 makes the plan of a Hopper faster, and takes no memory beyond 
   CHECK(tensorwise.memory.total_bytes() < 1.02 * bf16.memory.total_bytes());
 }
 
-TEST_CASE("float8 is planned for no device without its products, and emulated for any") {
+TEST_CASE("float8 is refused for a device without float8 products, and emulated for any device") {
   CHECK_THROWS_WITH(
       plan(in_float8("tensorwise"), "a100-80gb"),
-      ContainsSubstring("NVIDIA A100 SXM, 80 GB has no products of float8; take a Hopper or newer"));
+      ContainsSubstring("NVIDIA A100 SXM, 80 GB has no products of float8; use a Hopper or newer"));
   CHECK_THROWS_WITH(
       plan(in_float8("blockwise"), "b200"),
       ContainsSubstring("NVIDIA HGX B200, 180 GB has no products of float8 with scales of 128 elements"));

@@ -1,4 +1,4 @@
-// Gradients reduced once a step, planned: what is sent and held, and when a plan names it.
+// Plans with one gradient reduction a step: bytes sent and held, and when a plan advises it.
 #include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 const std::string kSync = "--parallelism.fsdp_gradient_sync=";
 constexpr std::int64_t kShards = 4;
 
-// Four microbatches.
+// Returns the configuration, with four microbatches a step.
 Variant syncing(const std::string& sync) {
   return {load_config({"--model.flavor=debugmodel", "--model.n_layers=2", "--training.local_batch_size=4",
                        "--training.seq_len=256", "--training.global_batch_size=64", kSync + sync}),
@@ -30,7 +30,7 @@ ir::DeviceModel with_memory(ir::DeviceModel device, std::int64_t bytes) {
   return device;
 }
 
-TEST_CASE("gradients reduced once a step are sent once, and held whole") {
+TEST_CASE("gradients reduced once a step are sent once and held whole") {
   const ir::DeviceModel device = *ir::find_device_model("h200");
   const JobPlan often = planned("microbatch", device), once = planned("step", device);
   const double gradients = 4 * static_cast<double>(often.parameters), shard = gradients / kShards;
@@ -52,12 +52,12 @@ TEST_CASE("a job whose whole gradients do not fit may reduce them in every micro
   const Remedies remedies =
       find_remedies(syncing("step"), planned("step", tight), {.seconds = 600, .remedies = 1000});
   CHECK(std::any_of(remedies.found.begin(), remedies.found.end(),
-                    [](const Remedy& one) { return one.flags == Words{kSync + "microbatch"}; }));
+                    [](const Remedy& remedy) { return remedy.flags == Words{kSync + "microbatch"}; }));
 }
 
-TEST_CASE("gradients reduced once a step are named where they are faster and fit") {
+TEST_CASE("one gradient reduction a step is advised where it is faster and fits") {
   ir::DeviceModel slow = *ir::find_device_model("h200");
-  slow.within_node.bytes_per_s /= 1000;  // so that no backward hides what a microbatch sends
+  slow.within_node.bytes_per_s /= 1000;  // no backward hides the communication of a microbatch
   const std::int64_t many = planned("step", slow).memory.total_bytes();
   const auto faster = [&](std::int64_t bytes) {
     const ir::DeviceModel device = with_memory(slow, bytes);

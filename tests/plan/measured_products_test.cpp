@@ -1,4 +1,4 @@
-// A table of compile.matmul_algorithms in a plan: whose times it takes, and where it does not.
+// Plans with a table of compile.matmul_algorithms, from the same device and from another.
 #include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -23,27 +23,27 @@ class TunedJob {
                         "--compile.numerics=rounds", "--compile.matmul_algorithms=" + table},
                        "cuda");
   }
-  // The products of its step, each `us` long by one way or the other.
+  // Writes a table of the step's products, each of `us` by an algorithm or by LibTorch.
   std::string table(const std::string& device, double us, const std::string& algorithm = kAlgorithm) {
     const JobConfig job = config();
     const auto functions =
-        compile_step(job, resolve_layout(job, 1), std::nullopt, 0,
-                     make_decoder(job.model.name, job.model.sizes), compile_request(job, "cuda", {}));
-    MatmulTable made{device, {}};
+        compile_functions(job, resolve_layout(job, 1), std::nullopt, 0,
+                          make_decoder(job.model.name, job.model.sizes), compile_request(job, "cuda", {}));
+    MatmulTable table{device, {}};
     calls_ = 0;
     for (const CompiledStep* step : functions.all())
       for (const ir::Node& node : step->graph().nodes)
         if (const std::string key = ir::product_key(step->graph(), node); !key.empty()) {
           ++calls_;
-          if (std::none_of(made.rows.begin(), made.rows.end(),
+          if (std::none_of(table.rows.begin(), table.rows.end(),
                            [&](const MatmulRow& row) { return row.product == key; }))
-            made.rows.push_back({key, 1, algorithm.empty() ? us : 2 * us, us, algorithm});
+            table.rows.push_back({key, 1, algorithm.empty() ? us : 2 * us, us, algorithm});
         }
     const auto file = scratch_ / "table.json";
-    write_text(file, to_text(made));
+    write_text(file, to_text(table));
     return file.string();
   }
-  double calls() const { return calls_; }  // of the products of the last table
+  double calls() const { return calls_; }  // of products in the last table
 
  private:
   Scratch scratch_;
@@ -54,7 +54,7 @@ double compute_s(const JobConfig& config, const std::string& device) {
   return plan_job(config, 1, 0, *ir::find_device_model(device)).step.compute_s;
 }
 
-TEST_CASE("a plan takes the measured times of products, of chosen algorithms and of LibTorch's") {
+TEST_CASE("a plan uses the measured times of products, of chosen algorithms and of LibTorch") {
   TunedJob job;
   const double chosen = compute_s(job.config(job.table("NVIDIA H200", 1000)), "h200");
   REQUIRE(job.calls() > 10);
@@ -62,7 +62,7 @@ TEST_CASE("a plan takes the measured times of products, of chosen algorithms and
   CHECK(compute_s(job.config(job.table("NVIDIA H200", 1000, "")), "h200") == Approx(chosen));
 }
 
-TEST_CASE("a plan for another device than the table's says so and takes its own times") {
+TEST_CASE("a plan for another device than the table's notes that and uses its own times") {
   TunedJob job;
   const std::string table = job.table("NVIDIA H200", 1e6);
   const JobPlan plan = plan_job(job.config(table), 1, 0, *ir::find_device_model("h100"));

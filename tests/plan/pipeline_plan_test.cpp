@@ -1,4 +1,5 @@
-// Pipelines, planned: times against the formulas of schedules, memory against the functions of each rank.
+// Plans of pipelines: times against the formulas of schedules, memory against the functions of each
+// rank.
 #include "plan/pipeline_plan.h"
 
 #include <catch2/catch_approx.hpp>
@@ -42,29 +43,29 @@ struct Ranks {
   CompileRequest request = compile_request(config, "cpu", {});
 };
 
-// A second for a forward, `backward` for a whole backward, so many for gathers, the update, and a forward and
-// a backward as one.
+// Estimates 1 s for a forward, and the given seconds for a whole backward, the gathers, the update,
+// and a pair of forward and backward.
 PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double update, double message,
                      double together = 0) {
   PipelineRanks ranks = job.compiled();
   const auto seconds = [&](const CompiledStep& step) {
     const std::string& name = step.function().name;
-    ir::StepEstimate made;
-    made.step_s = name.find("_with_") != name.npos     ? together
-                  : name.ends_with(".forward")         ? 1
-                  : name.ends_with(".backward")        ? backward
-                  : name.ends_with(".backward_input")  ? backward / 2
-                  : name.ends_with(".backward_weight") ? backward / 2
-                  : name.ends_with(".unshard")         ? unshard
-                                                       : update;
-    return made;
+    ir::StepEstimate result;
+    result.step_s = name.find("_with_") != name.npos     ? together
+                    : name.ends_with(".forward")         ? 1
+                    : name.ends_with(".backward")        ? backward
+                    : name.ends_with(".backward_input")  ? backward / 2
+                    : name.ends_with(".backward_weight") ? backward / 2
+                    : name.ends_with(".unshard")         ? unshard
+                                                         : update;
+    return result;
   };
   return plan_pipeline(ranks, "test", seconds, [&](double, std::int64_t, std::int64_t) { return message; });
 }
 
-TEST_CASE("a step of equal stages takes the papers' time, and its update besides") {
-  const Ranks one(job());
-  const PipelinePlan plain = plan_of(one, 2, 0, 0.5, 0);
+TEST_CASE("a step of equal stages takes the time of the papers plus its update") {
+  const Ranks ranks(job());
+  const PipelinePlan plain = plan_of(ranks, 2, 0, 0.5, 0);
   CHECK(plain.step_s() == Approx((kMicrobatches + kRanks - 1) * 3 + 0.5));
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
     CHECK(plain.computes[rank].step_s == Approx(kMicrobatches * 3 + 0.5));
@@ -72,19 +73,20 @@ TEST_CASE("a step of equal stages takes the papers' time, and its update besides
   }
   CHECK(plain.bubble_share() == Approx((kRanks - 1) * 3 / plain.step_s()));
 
-  // A stage gathers while its first microbatch is on its way; messages cost time on the way there and back.
-  CHECK(plan_of(one, 2, 0.25, 0.5, 0).step_s() == Approx(plain.step_s() + 0.25));
-  CHECK(plan_of(one, 2, 0, 0.5, 0.125).step_s() > plain.step_s() + 2 * (kRanks - 1) * 0.125 - 1e-9);
+  // A stage gathers while its first microbatch is in flight; messages take time forward and
+  // backward.
+  CHECK(plan_of(ranks, 2, 0.25, 0.5, 0).step_s() == Approx(plain.step_s() + 0.25));
+  CHECK(plan_of(ranks, 2, 0, 0.5, 0.125).step_s() > plain.step_s() + 2 * (kRanks - 1) * 0.125 - 1e-9);
 
   const Ranks halves(job({"--parallelism.pipeline_parallel_layout=Et|(t|)*6tL",
                           "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}));
   CHECK(plan_of(halves, 2, 0, 0, 0).step_s() == Approx((2 * kMicrobatches + kRanks - 1) * 3));
   const Ranks divided(job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble",
                            "--parallelism.pipeline_parallel_layout=Et*2|(tt|)*2t*2L"}));
-  CHECK(plan_of(divided, 2, 0, 0, 0).step_s() < plan_of(one, 2, 0, 0, 0).step_s());
+  CHECK(plan_of(divided, 2, 0, 0, 0).step_s() < plan_of(ranks, 2, 0, 0, 0).step_s());
 }
 
-TEST_CASE("a forward and a backward as one take the time of their own graph") {
+TEST_CASE("a merged forward and backward takes the time of its own graph") {
   std::vector<std::string> dual = {"--parallelism.pipeline_parallel_schedule=DualPipeV",
                                    "--parallelism.pipeline_parallel_layout=Et|(t|)*6tL"};
   const Ranks together(job(dual));
@@ -111,7 +113,7 @@ TEST_CASE("a forward and a backward as one take the time of their own graph") {
   }
 }
 
-TEST_CASE("ranks with stages alike are compiled once, and have the memory of their own functions") {
+TEST_CASE("ranks with equal stages are compiled once, and have the memory of their own functions") {
   const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "DualPipeV", "Interleaved1F1B");
   const bool two = std::string(schedule) != "1F1B";
   const Ranks ranks(job(
@@ -128,8 +130,8 @@ TEST_CASE("ranks with stages alike are compiled once, and have the memory of the
               .input_bytes);
 }
 
-TEST_CASE("layers of other sizes and other windows are other stages") {
-  // Of the second and third stage only the first has the layer without experts.
+TEST_CASE("stages differ where layers have other sizes or other windows") {
+  // The second stage has the layer without experts, the third does not.
   const Ranks deepseek(load_config(
       {"--model.name=deepseek_v3", "--model.flavor=debugmodel", "--model.n_layers=6",
        "--training.local_batch_size=8", "--training.seq_len=128", "--validation.enable=false",
@@ -142,7 +144,8 @@ TEST_CASE("layers of other sizes and other windows are other stages") {
   CHECK(gpt_oss.compiled().kinds().size() == 4);
 }
 
-TEST_CASE("a plan is of the fullest rank and of the busiest rank's time, or of the rank that is asked for") {
+TEST_CASE(
+    "a plan has the memory of the fullest rank and the time of the busiest, or those of the given rank") {
   const ir::DeviceModel device = *ir::find_device_model("h200");
   const JobPlan plan = plan_job(job(), 8, std::nullopt, device);
   REQUIRE(plan.pipeline);
@@ -153,16 +156,17 @@ TEST_CASE("a plan is of the fullest rank and of the busiest rank's time, or of t
   CHECK(plan.step.step_s == pipeline.computes[pipeline.busiest()].step_s);
   CHECK(plan.step_s() == Approx(pipeline.step_s()));
   for (std::int64_t rank = 0; rank < 8; rank += 3) {
-    const JobPlan asked = plan_job(job(), 8, rank, device);
-    CHECK(asked.rank == rank);
-    CHECK(asked.memory.total_bytes() == pipeline.bytes[static_cast<std::size_t>(rank) / 2]);
-    CHECK(asked.step_s() == Approx(plan.step_s()));
+    const JobPlan of_rank = plan_job(job(), 8, rank, device);
+    CHECK(of_rank.rank == rank);
+    CHECK(of_rank.memory.total_bytes() == pipeline.bytes[static_cast<std::size_t>(rank) / 2]);
+    CHECK(of_rank.step_s() == Approx(plan.step_s()));
   }
-  // A message is what a stage gives: [1 * 128, 256] in bf16.
+  // A message is the output of a stage: [1 * 128, 256] in bf16.
   CHECK(pipeline.message_bytes == 128 * 256 * 2);
 }
 
-// What the fullest rank holds besides weights and their gradients: activations and what is received of them.
+// Returns the fullest rank's bytes without weights and their gradients: activations and received
+// ones.
 std::int64_t activation_bytes(const std::vector<std::string>& more) {
   std::vector<std::string> words = {"--compile.memory_policy=full",
                                     "--parallelism.pipeline_parallel_layout="};
@@ -181,7 +185,7 @@ std::int64_t activation_bytes(const std::vector<std::string>& more) {
   return most;
 }
 
-TEST_CASE("with full recomputation zero-bubble schedules take 1F1B's memory where nothing may be pending") {
+TEST_CASE("with full recomputation and no pending microbatch, zero-bubble schedules take 1F1B's memory") {
   const auto bytes = [](const char* schedule, const char* layers_per_stage, const char* pending) {
     std::vector<std::string> words = {
         "--parallelism.pipeline_parallel_schedule=" + std::string(schedule), "--model.n_layers=14",
@@ -203,7 +207,7 @@ TEST_CASE("with full recomputation zero-bubble schedules take 1F1B's memory wher
   }
 }
 
-TEST_CASE("a plan says what fewer pending microbatches take, and the search takes the most that fit") {
+TEST_CASE("a plan lists limits of pending microbatches, and the search uses the largest one that fits") {
   ir::DeviceModel device = *ir::find_device_model("h200");
   const Variant divided{
       job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble", "--compile.memory_policy=full"}),
@@ -211,7 +215,7 @@ TEST_CASE("a plan says what fewer pending microbatches take, and the search take
   const JobPlan plan = plan_job(divided.config, kRanks, std::nullopt, device);
   const PipelinePlan& pipeline = *plan.pipeline;
   CHECK(pipeline.most_pending() == 4);
-  CHECK(pipeline.pending_bytes[0] == 0);  // nobody wants the gradient of the tokens
+  CHECK(pipeline.pending_bytes[0] == 0);  // tokens have no gradient
   CHECK(pipeline.pending_bytes[1] > 0);
   REQUIRE(pipeline.limits.size() == 2);
   for (const PendingLimit& limit : pipeline.limits) {
@@ -226,22 +230,22 @@ TEST_CASE("a plan says what fewer pending microbatches take, and the search take
   CHECK(pipeline.limit_within(pipeline.limits.back().bytes - 1) == 0);
   CHECK(pipeline.limit_within(pipeline.limits.front().bytes) == pipeline.limits.front().most);
 
-  // Room for one pending microbatch of two stages a rank, not for all.
+  // Room for one pending microbatch with two stages a rank, but not for all.
   const Variant plain{
       job({"--model.n_layers=14", "--parallelism.pipeline_parallel_layout=", "--compile.memory_policy=full"}),
       kRanks};
   const std::vector<Variant> ways = pipelines(plain);
-  const Variant& way = *std::find_if(ways.begin(), ways.end(), [](const Variant& one) {
-    return one.config.parallelism.pipeline_parallel_schedule == "InterleavedZeroBubble" &&
-           !one.config.parallelism.pipeline_parallel_layers_per_stage;
+  const Variant& way = *std::find_if(ways.begin(), ways.end(), [](const Variant& v) {
+    return v.config.parallelism.pipeline_parallel_schedule == "InterleavedZeroBubble" &&
+           !v.config.parallelism.pipeline_parallel_layers_per_stage;
   });
   const std::int64_t room = plan_job(way.config, kRanks, std::nullopt, device).pipeline->limits.back().bytes;
   device.memory_bytes = device.reserve_bytes + room;
   const Remedies faster = find_faster(plain, plan_job(plain.config, kRanks, std::nullopt, device),
                                       {.seconds = 600, .remedies = 100});
   const std::string limit = "--parallelism.pipeline_parallel_max_pending_weight_gradients=";
-  CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& found) {
-    return found.flags.back().starts_with(limit) && found.total_bytes <= room;
+  CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& remedy) {
+    return remedy.flags.back().starts_with(limit) && remedy.total_bytes <= room;
   }));
 }
 
@@ -266,13 +270,13 @@ TEST_CASE(
   const Remedies faster = find_faster(gpipe, plan, {.seconds = 600});
   CHECK(faster.failed == std::vector<std::string>{});
   CHECK(faster.not_searched == 0);
-  // Each schedule, and its own with the other gradient sync, and more that these lead to.
+  // Each schedule, the job with the other gradient sync, and the follow-ups of these.
   CHECK(faster.planned > std::ssize(pipelines(gpipe)));
   REQUIRE_FALSE(faster.found.empty());
-  for (const Remedy& one : faster.found) {
-    CHECK(one.tokens_per_s > plan.tokens_per_s());
+  for (const Remedy& remedy : faster.found) {
+    CHECK(remedy.tokens_per_s > plan.tokens_per_s());
   }
-  // With no room for anything else, none is named.
+  // Without room for any other way, the search finds none.
   JobPlan tight = plan;
   ir::DeviceModel small = device;
   small.memory_bytes = small.reserve_bytes + 1;
@@ -280,7 +284,7 @@ TEST_CASE(
   CHECK(find_faster(gpipe, tight, {.seconds = 600}).found.empty());
 }
 
-TEST_CASE("layers are divided so that stages take equally long") {
+TEST_CASE("layers are split so that stages take equally long") {
   PipelinePlan plan;
   plan.layout.stages = {
       {0, 4, true, false}, {4, 4, false, false}, {8, 4, false, false}, {12, 4, false, true}};
@@ -288,14 +292,14 @@ TEST_CASE("layers are divided so that stages take equally long") {
     plan.times.stages = {{first, 0, 0}, {4, 8, 0}, {4, 4, 4}, {last, 0, 0}};
     return plan.even_layout();
   };
-  CHECK(layout(12, 12) == "Et*4|(t*4|)*2t*4L");  // a layer takes 3, and the ends nothing
+  CHECK(layout(12, 12) == "Et*4|(t*4|)*2t*4L");  // a layer takes 3 s, the ends nothing
   CHECK(layout(12, 24) == "Et*5|(t*5|)*2tL");
   CHECK(layout(18, 18) == "Et*3|(t*5|)*2t*3L");
   plan.layout.stages.erase(plan.layout.stages.begin() + 1, plan.layout.stages.end() - 1);
   CHECK(layout(12, 12).empty());
 }
 
-TEST_CASE("a pipeline that does not fit is given smaller microbatches, and stays a pipeline") {
+TEST_CASE("a pipeline that does not fit gets smaller microbatches, and stays a pipeline") {
   ir::DeviceModel device = *ir::find_device_model("h200");
   const Variant large{
       job({"--parallelism.pipeline_parallel_microbatch_size=4", "--training.local_batch_size=32"}), kRanks};

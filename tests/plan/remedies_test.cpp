@@ -1,5 +1,5 @@
-// What would make a job fit: every answer is planned again from its flags, on devices whose memory is made to
-// measure for the debug models.
+// Ways to make a job fit. Each one is planned again from its flags, on devices with memory chosen
+// for the debug models.
 #include "plan/remedies.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Job {
 
   Variant variant() const { return {load_config(words), world}; }
   JobPlan plan() const { return plan_job(load_config(words), world, 0, device); }
-  // A device on which tensors can have so many bytes.
+  // Sets a device with `bytes` for tensors.
   Job with_room(std::int64_t bytes) const {
     Job job = *this;
     job.device.memory_bytes = bytes + job.device.reserve_bytes;
@@ -55,7 +55,7 @@ std::set<std::string> keys(const Remedy& remedy) {
   return keys;
 }
 
-// Between what the state takes and what the job takes.
+// Between the bytes of the state and the bytes of the job.
 Job too_large(const Job& job, double share) {
   const JobPlan plan = job.plan();
   const double room = static_cast<double>(plan.memory.total_bytes() - state_bytes(plan));
@@ -89,7 +89,7 @@ TEST_CASE("a deep model is searched by plans of a few layers, and its remedies f
   for (const Remedy& remedy : remedies.found) CHECK(job.with(remedy).plan().fits());
 }
 
-TEST_CASE("remedies stand by speed, and none changes all that a faster one changes") {
+TEST_CASE("remedies are sorted by speed, and none makes all changes of a faster one") {
   const Remedies remedies = too_large({kLlama, 4}, 0.5).remedies();
   REQUIRE(remedies.found.size() > 1);
   for (std::size_t i = 1; i < remedies.found.size(); ++i) {
@@ -103,12 +103,12 @@ TEST_CASE("remedies stand by speed, and none changes all that a faster one chang
 }
 
 TEST_CASE(
-    "a step has fewer tokens only where nothing fits with all of them, and never if their number is set") {
+    "a step has fewer tokens only where no way fits with all of them, and never if their number is set") {
   std::vector<std::string> words = kLlama;
   words.push_back("--compile.numerics=rounds");
   const Job job = {words, 2};
   const JobPlan plan = job.plan();
-  // The gradients of several microbatches need a place that this leaves out.
+  // This leaves no room for accumulated gradients.
   const Job tight = job.with_room(state_bytes(plan) + state_bytes(plan) / 3);
   const Remedies fewer = tight.remedies();
   REQUIRE_FALSE(fewer.found.empty());
@@ -118,7 +118,7 @@ TEST_CASE(
   for (const Remedy& remedy : set.remedies().found) CHECK(remedy.tokens_per_step == plan.tokens_per_step);
 }
 
-TEST_CASE("where the state alone is too large, the least ranks that fit are named") {
+TEST_CASE("where the state alone is too large, the search returns the fewest ranks that fit") {
   const Job job = {kLlama, 2};
   const std::int64_t state = state_bytes(job.plan());
   const Remedies remedies = job.with_room(state / 3).remedies();
@@ -132,7 +132,7 @@ TEST_CASE("where the state alone is too large, the least ranks that fit are name
   }
 }
 
-TEST_CASE("a search whose time is over says how much it left") {
+TEST_CASE("a search without time reports how much it left") {
   const Remedies remedies = too_large({kLlama, 4}, 0.5).remedies({.seconds = 0});
   CHECK(remedies.found.empty());
   CHECK(remedies.estimated == 0);
