@@ -64,11 +64,11 @@ ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) 
 // The dump comes before the verifier, so that a graph that is refused can be looked at. A graph that Rondo
 // made is no user's to mend: what a configuration cannot have is a rule between keys.
 ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by,
-                                      const CompileRequest& request, ir::Stretch stretch) {
+                                      const CompileRequest& request, ir::PipelineHalf half) {
   const ir::DumpCallback dump = dump_of(graph, request);
   try {
     ir::verify(graph, made_by);
-    return ir::run_pipeline(graph, request.options, dump, stretch);
+    return ir::run_pipeline(graph, request.options, dump, half);
   } catch (const ir::RuleBroken& broken) {
     throw Error(broken.code(),
                 fmt::format("{}. This is a fault of Rondo, not of the configuration: please report it, "
@@ -95,7 +95,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   const Stopwatch started;
   graph_ = traced(function_, request);
   report_.trace_ms = started.milliseconds();
-  run_passes(request, "trace", ir::Stretch::all);
+  run_passes(request, "trace", ir::PipelineHalf::both);
 }
 
 CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before)
@@ -103,13 +103,13 @@ CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, Compil
       kind_(request.executor),
       graph_(std::move(body)),
       report_(std::move(before)) {
-  run_passes(request, "the making of bodies", ir::Stretch::behind_cut);
+  run_passes(request, "the making of bodies", ir::PipelineHalf::after_cut);
 }
 
-void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by, ir::Stretch stretch) {
+void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by, ir::PipelineHalf half) {
   if (report_.traced_nodes == 0) report_.traced_nodes = graph_.nodes.size();
   const Stopwatch started;
-  ir::PipelineReport done = verify_and_improve(graph_, made_by, request, stretch);
+  ir::PipelineReport done = verify_and_improve(graph_, made_by, request, half);
   std::move(done.passes.begin(), done.passes.end(), std::back_inserter(report_.pipeline.passes));
   report_.pipeline.notes = std::move(done.notes);
   report_.passes_ms += started.milliseconds();
@@ -133,7 +133,7 @@ CutFunction cut_function(const StepFunction& function, const CompileRequest& req
   made.report.trace_ms = started.milliseconds();
   made.report.traced_nodes = joint.nodes.size();
   const Stopwatch passes;
-  made.report.pipeline = verify_and_improve(joint, "trace", request, ir::Stretch::before_cut);
+  made.report.pipeline = verify_and_improve(joint, "trace", request, ir::PipelineHalf::before_cut);
   made.bodies = ir::cut_into_bodies(joint, cut);
   made.report.passes_ms = passes.milliseconds();
   return made;

@@ -81,7 +81,7 @@ class CompiledStep {
 
  private:
   // `made_by`: who is to blame where the graph is refused.
-  void run_passes(const CompileRequest& request, std::string_view made_by, ir::Stretch stretch);
+  void run_passes(const CompileRequest& request, std::string_view made_by, ir::PipelineHalf half);
 
   StepFunction function_;
   ExecutorKind kind_;

@@ -317,12 +317,12 @@ std::string passes_as_markdown() {
 }
 
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump,
-                            Stretch stretch) {
+                            PipelineHalf half) {
   Selection selection = select_passes(all_passes(), options);
   PipelineReport report{.passes = {}, .notes = std::move(selection.notes)};
   std::map<std::string, int> before = count_ops(graph);
   for (const PassInfo* pass : selection.passes) {
-    if (stretch != Stretch::all && pass->of_bodies != (stretch == Stretch::behind_cut)) continue;
+    if (half != PipelineHalf::both && pass->of_bodies != (half == PipelineHalf::after_cut)) continue;
     PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}, .notes = {}};
     const Stopwatch start;
     row.notes = pass->run(graph, options);

@@ -81,11 +81,11 @@ using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 
 // Which of the passes: those of a graph that is cut into bodies (compiler/bodies/bodies.h) run before the cut
 // or behind it.
-enum class Stretch : std::uint8_t { all, before_cut, behind_cut };
+enum class PipelineHalf : std::uint8_t { both, before_cut, after_cut };
 
 // Runs the selected passes on a verified graph, and verifies after each that changes it. Throws what
 // select_passes and verify throw; the graph is then in the state that the failing pass left.
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {},
-                            Stretch stretch = Stretch::all);
+                            PipelineHalf half = PipelineHalf::both);
 
 }  // namespace rondo::ir
