@@ -22,7 +22,7 @@
 namespace rondo {
 
 // What a replay does in a step and holds for it. Counts and bytes are those of this rank.
-struct ReplayFacts {
+struct ReplayStats {
   std::int64_t instructions = 0;  // ops a step; views cost nothing
   std::int64_t views = 0;         // made once
   std::int64_t segments = 0;      // recorded and launched
@@ -52,7 +52,7 @@ class Executor {
   // order.
   virtual std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) = 0;
   // Of a replay (replay.h), complete after its second run; nullptr of the others.
-  virtual const ReplayFacts* facts() const { return nullptr; }
+  virtual const ReplayStats* stats() const { return nullptr; }
 };
 
 // `state`: one tensor per state input, in the function's order, all on one device; shared between executors

@@ -116,12 +116,12 @@ class Replay final : public Executor {
     RONDO_ASSERT(graph.segments.empty() || graph.segments == ir::find_segments(graph),
                  "the segments of " + graph.name + " are not those that the pass cudagraph marks");
     find_parts();
-    facts_.instructions = static_cast<std::int64_t>(calls_.size());
-    facts_.views = step_.views();
-    facts_.segments = static_cast<std::int64_t>(graph.segments.size());
-    facts_.batch_bytes = step_.batch_bytes();
-    facts_.state_bytes = step_.state_bytes();
-    facts_.arena_bytes = plan.arena_bytes;
+    stats_.instructions = static_cast<std::int64_t>(calls_.size());
+    stats_.views = step_.views();
+    stats_.segments = static_cast<std::int64_t>(graph.segments.size());
+    stats_.batch_bytes = step_.batch_bytes();
+    stats_.state_bytes = step_.state_bytes();
+    stats_.arena_bytes = plan.arena_bytes;
   }
 
   // A recording may still run, for instance where the host failed between two.
@@ -139,7 +139,7 @@ class Replay final : public Executor {
       throw Error(ExitCode::graph, step_.graph().name + " failed in an earlier run and cannot run again");
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     check_kinds(step_.graph(), batch, /*of_batch=*/true, device_.device());
-    if (runs_ == 0) facts_.free_bytes_before = device_.free_bytes();
+    if (runs_ == 0) stats_.free_bytes_before = device_.free_bytes();
     const Stopwatch started;
     {
       const Turn turn(device_);
@@ -150,15 +150,15 @@ class Replay final : public Executor {
       failed_ = false;
     }
     if (runs_ == 0) {
-      facts_.warm_up_ms = started.milliseconds();
+      stats_.warm_up_ms = started.milliseconds();
       find_room();
     }
-    if (runs_ <= 1) note_facts();
+    if (runs_ <= 1) update_stats();
     ++runs_;
     return step_.results();
   }
 
-  const ReplayFacts* facts() const override { return &facts_; }
+  const ReplayStats* stats() const override { return &stats_; }
 
  private:
   void find_parts() {
@@ -172,7 +172,7 @@ class Replay final : public Executor {
       const std::int64_t number = inside ? static_cast<std::int64_t>(segment) + 1 : 0;
       if (parts_.empty() || parts_.back().segment != number) parts_.push_back({i, i, number, nullptr});
       parts_.back().end = i + 1;
-      facts_.recorded_ops += inside;
+      stats_.recorded_ops += inside;
     }
   }
 
@@ -181,7 +181,7 @@ class Replay final : public Executor {
     if (runs_ > 0 && part.recording == nullptr) record(part);
     if (watch_ != nullptr)
       watch_->launched(
-          fmt::format("segment {} of {} of {}", part.segment, facts_.segments, step_.graph().name),
+          fmt::format("segment {} of {} of {}", part.segment, stats_.segments, step_.graph().name),
           /*first_run=*/runs_ < 2);
     if (part.recording != nullptr) return part.recording->launch();
     issue(part);
@@ -211,7 +211,7 @@ class Replay final : public Executor {
       if (capturing) device_.abandon_capture();
       throw Error(ExitCode::graph, not_recorded(part, error.what()));
     }
-    facts_.capture_ms += started.milliseconds();
+    stats_.capture_ms += started.milliseconds();
   }
 
   // The device's errors come with a stack of its own below the first line.
@@ -221,7 +221,7 @@ class Replay final : public Executor {
     return fmt::format(
         "segment {} of {} of {} cannot be recorded: {} {}: {}; likely cause: {}; leave cudagraph out of "
         "compile.passes to train without recordings",
-        part.segment, facts_.segments, step_.graph().name, issued_ < part.end ? "at" : "at its end, after",
+        part.segment, stats_.segments, step_.graph().name, issued_ < part.end ? "at" : "at its end, after",
         ir::describe_place(step_.instructions()[at]->node()), first_line, likely_cause(error));
   }
 
@@ -243,18 +243,18 @@ class Replay final : public Executor {
         of_nodes[i]->room.emplace_back(memory_->arena() + gap.offset, static_cast<std::size_t>(gap.bytes));
   }
 
-  void note_facts() {
-    facts_.heap_bytes = facts_.copied_results = 0;
+  void update_stats() {
+    stats_.heap_bytes = stats_.copied_results = 0;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       const Instruction& instruction = *step_.instructions()[i];
       const ReplayDevice::Issued& latest = calls_[i].latest;
-      facts_.copied_results += latest.copied_results;
-      if (is_collective(instruction) || latest.heap_bytes <= facts_.heap_bytes) continue;
-      facts_.heap_bytes = latest.heap_bytes;
-      facts_.largest_workspace_op = instruction.node().op;
+      stats_.copied_results += latest.copied_results;
+      if (is_collective(instruction) || latest.heap_bytes <= stats_.heap_bytes) continue;
+      stats_.heap_bytes = latest.heap_bytes;
+      stats_.largest_workspace_op = instruction.node().op;
     }
-    facts_.pool_bytes = device_.pool_bytes();
-    facts_.free_bytes_after = device_.free_bytes();
+    stats_.pool_bytes = device_.pool_bytes();
+    stats_.free_bytes_after = device_.free_bytes();
   }
 
   std::shared_ptr<ReplayMemory> memory_;
@@ -266,7 +266,7 @@ class Replay final : public Executor {
   std::size_t issued_ = 0;  // the instruction that is being issued
   std::int64_t runs_ = 0;
   bool failed_ = false;
-  ReplayFacts facts_;
+  ReplayStats stats_;
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ class ReplayMemory {
 // `graph`: its segments come from the pass cudagraph. Throws Error(graph): an op, a collective or a state
 // tensor that does not fit; where there are segments also inputs, by name, that are no dense tensors on the
 // device. A segment that cannot be recorded is Error(graph) in run 2 and names op, module and likely cause.
-// `watch` is told of every segment; nullptr: nobody watches. The executor's facts are complete after run 2.
+// `watch` is told of every segment; nullptr: nobody watches. The executor's stats are complete after run 2.
 std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                       std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state,
                                       StepWatch* watch = nullptr);

@@ -189,11 +189,11 @@ Figures same_as_interpreter(const Bench& bench, std::string_view text) {
   const auto interpreter = make_interpreter(ir::parse(text, "check.ir"), {v});
   const Tensors recorded = outcome(*step.replay, bench, w, kRuns);
   require(differing(recorded, outcome(*interpreter, bench, v, kRuns)) == 0, "results or state differ");
-  const ReplayFacts& facts = *step.replay->facts();
+  const ReplayStats& stats = *step.replay->stats();
   return {{"runs", kRuns},
-          {"segments", facts.segments},
-          {"warm_up_ms", facts.warm_up_ms},
-          {"capture_ms", facts.capture_ms}};
+          {"segments", stats.segments},
+          {"warm_up_ms", stats.warm_up_ms},
+          {"capture_ms", stats.capture_ms}};
 }
 
 Figures addresses(const Bench& bench) {
@@ -204,11 +204,11 @@ Figures addresses(const Bench& bench) {
   step.run({bench.vector(1)});
   require(step.run({bench.vector(1)})[0].const_data_ptr() == first, "results are used again");
   require(w.const_data_ptr() == state, "state stays where it is");
-  const ReplayFacts& facts = *step.replay->facts();
-  require(facts.batch_bytes == kElements * 4 && facts.state_bytes == 0, "the batch is all that is copied");
-  return {{"copied_bytes", facts.batch_bytes},
-          {"planned_bytes", facts.arena_bytes},
-          {"pool_bytes", facts.pool_bytes}};
+  const ReplayStats& stats = *step.replay->stats();
+  require(stats.batch_bytes == kElements * 4 && stats.state_bytes == 0, "the batch is all that is copied");
+  return {{"copied_bytes", stats.batch_bytes},
+          {"planned_bytes", stats.arena_bytes},
+          {"pool_bytes", stats.pool_bytes}};
 }
 
 Figures refusals(const Bench& bench) {

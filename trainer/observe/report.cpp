@@ -191,7 +191,7 @@ void Report::log_function(const CompiledStep& step) {
                              {"memory", memory_json(r.memory)}});
 }
 
-void Report::replaying(const ReplayFacts& f) {
+void Report::replaying(const ReplayStats& f) {
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   tell_details(
       fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "

@@ -56,8 +56,8 @@ class Report {
   void data(const DataSummary& training, const DataSummary* validation);
   // Of training; nothing without experts.
   void experts(const Decoder& model, const TrainStepOptions& options);
-  void compiled(const StepProgram& functions);
-  void replaying(const ReplayFacts& facts);
+  void compiled(const CompiledFunctions& functions);
+  void replaying(const ReplayStats& stats);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
   // metrics.

@@ -132,14 +132,14 @@ TEST_CASE(
   cpu_memory::install();
   const auto replay = replay_of(small_function(), {matrix(1.0)});
   for (int i = 0; i < 2; ++i) replay->run({matrix(2.0)});
-  const ReplayFacts& facts = *replay->facts();
-  CHECK(facts.segments == 0);
-  CHECK(facts.recorded_ops == 0);
-  CHECK(facts.instructions == 6);  // mm, silu, sum, mul, sub, and the copy of the new w
-  CHECK(facts.batch_bytes == 8 * 8 * 4);
-  CHECK(facts.state_bytes == 8 * 8 * 4);
-  CHECK(facts.pool_bytes >= facts.arena_bytes);
-  CHECK(make_interpreter(trace(small_function()), {matrix(1.0)})->facts() == nullptr);
+  const ReplayStats& stats = *replay->stats();
+  CHECK(stats.segments == 0);
+  CHECK(stats.recorded_ops == 0);
+  CHECK(stats.instructions == 6);  // mm, silu, sum, mul, sub, and the copy of the new w
+  CHECK(stats.batch_bytes == 8 * 8 * 4);
+  CHECK(stats.state_bytes == 8 * 8 * 4);
+  CHECK(stats.pool_bytes >= stats.arena_bytes);
+  CHECK(make_interpreter(trace(small_function()), {matrix(1.0)})->stats() == nullptr);
 }
 
 TEST_CASE("state that moved, and a batch of another shape or dtype, are refused by name") {

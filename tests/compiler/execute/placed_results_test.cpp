@@ -62,7 +62,7 @@ return
     CHECK(at::equal(results.at(0), filled(step)));
     CHECK(at::equal(results.at(1), filled(2 * step)));
     CHECK(at::equal(results.at(2), filled(3 * step)));
-    CHECK(replay->facts()->copied_results == (step == 1 ? 2 : 0));  // the one in the middle stands right
+    CHECK(replay->stats()->copied_results == (step == 1 ? 2 : 0));  // the one in the middle stands right
   }
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("each of two hundred results of an op stands at its planned address") 
                             length, results, sizes, returned),
                 {at::full({8}, 0.0, at::TensorOptions().dtype(at::kFloat))});
   replay->run({at::full({length}, 1.0, at::TensorOptions().dtype(at::kFloat))});
-  CHECK(replay->facts()->copied_results == 0);
+  CHECK(replay->stats()->copied_results == 0);
 }
 
 }  // namespace

@@ -152,14 +152,14 @@ TEST_CASE("the batch is all that is copied in; state stays where it is and resul
   const at::Tensor third = (bench.step->run({vector(1)}), bench.step->run({vector(1)}))[0];
   CHECK(bench.w.const_data_ptr() == address);
   CHECK(first.const_data_ptr() == third.const_data_ptr());
-  const ReplayFacts& facts = *bench.step->facts();
-  CHECK(facts.batch_bytes == 8 * 4);
-  CHECK(facts.state_bytes == 0);
-  CHECK(facts.segments == 2);
-  CHECK(facts.recorded_ops == 6);
-  CHECK(facts.instructions - facts.recorded_ops == 1);
-  CHECK(facts.pool_bytes >= facts.arena_bytes);
-  CHECK(facts.free_bytes_before - facts.free_bytes_after == 0);  // the arena was there before run 1
+  const ReplayStats& stats = *bench.step->stats();
+  CHECK(stats.batch_bytes == 8 * 4);
+  CHECK(stats.state_bytes == 0);
+  CHECK(stats.segments == 2);
+  CHECK(stats.recorded_ops == 6);
+  CHECK(stats.instructions - stats.recorded_ops == 1);
+  CHECK(stats.pool_bytes >= stats.arena_bytes);
+  CHECK(stats.free_bytes_before - stats.free_bytes_after == 0);  // the arena was there before run 1
 }
 
 TEST_CASE("what updates the state out of place is copied inside the recording") {
@@ -170,7 +170,7 @@ TEST_CASE("what updates the state out of place is copied inside the recording") 
   CHECK(bench.log->text() ==
         "enter, begin, record aten.mul.Tensor, record return, record count, end 0, launch 0, leave");
   CHECK(at::equal(bench.w, vector(1)));
-  CHECK(bench.step->facts()->segments == 1);
+  CHECK(bench.step->stats()->segments == 1);
 }
 
 TEST_CASE("state that moved or changed, and a batch of another kind, are refused by name in every run") {
@@ -338,9 +338,9 @@ TEST_CASE(
   CHECK(at::equal(w, recorded.w));
   CHECK(called.log->count("begin") == 0);
   CHECK(called.log->count("launch") == 0);
-  CHECK(step->facts()->segments == 0);
-  CHECK(step->facts()->recorded_ops == 0);
-  CHECK(step->facts()->instructions == recorded.step->facts()->instructions);
+  CHECK(step->stats()->segments == 0);
+  CHECK(step->stats()->recorded_ops == 0);
+  CHECK(step->stats()->instructions == recorded.step->stats()->instructions);
 }
 
 TEST_CASE("segments that are not those of the graph are our own mistake") {

@@ -143,8 +143,8 @@ TEST_CASE(
   require_equal(expected, outcome(*step, options, state, 5));
   CHECK(log->count("launch") == 4);
   // Tokens and labels, and two scalars.
-  CHECK(step->facts()->batch_bytes == 2 * 2 * 32 * 8 + 2 * 4);
-  CHECK(step->facts()->recorded_ops == step->facts()->instructions);
+  CHECK(step->stats()->batch_bytes == 2 * 2 * 32 * 8 + 2 * 4);
+  CHECK(step->stats()->recorded_ops == step->stats()->instructions);
   step.reset();
   device.reset();
   CHECK(log->violations.empty());
