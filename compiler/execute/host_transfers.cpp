@@ -32,47 +32,47 @@ std::vector<at::Tensor> StagedBatches::stage(const std::vector<at::Tensor>& batc
   return set;
 }
 
-struct LateNumbers::Answer {
+struct DeferredReadback::Slot {
   void* pinned = nullptr;            // kMostBytes, where the device copies by itself
   at::Tensor numbers;                // on the host
   std::optional<c10::Event> copied;  // where the device copies by itself
 };
 
-LateNumbers::LateNumbers(std::shared_ptr<ReplayMemory> memory, std::size_t under_way) : answers_(under_way) {
+DeferredReadback::DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way) : slots_(under_way) {
   if (copies_by_itself(memory))
-    for (Answer& each : answers_) each.pinned = memory->device().reserve_on_host(kMostBytes);
+    for (Slot& slot : slots_) slot.pinned = memory->device().reserve_on_host(kMostBytes);
 }
 
-LateNumbers::~LateNumbers() {
+DeferredReadback::~DeferredReadback() {
   try {
-    while (read_ < asked_) read();
+    while (read_ < enqueued_) read();
   } catch (const std::exception&) {
     // The device has failed, which was told elsewhere: it writes no more.
   }
 }
 
-void LateNumbers::ask(const at::Tensor& numbers) {
-  RONDO_ASSERT(asked_ - read_ < answers_.size(), "more numbers are asked for than can be under way");
-  Answer& answer = answers_[asked_ % answers_.size()];
-  if (answer.pinned != nullptr) {
+void DeferredReadback::enqueue(const at::Tensor& numbers) {
+  RONDO_ASSERT(enqueued_ - read_ < slots_.size(), "more numbers are asked for than can be under way");
+  Slot& slot = slots_[enqueued_ % slots_.size()];
+  if (slot.pinned != nullptr) {
     RONDO_ASSERT(numbers.nbytes() <= kMostBytes, "more numbers are asked for than there is room");
-    if (!answer.copied) answer.copied.emplace(c10::kCUDA);
-    answer.numbers =
-        at::from_blob(answer.pinned, numbers.sizes(), at::TensorOptions().dtype(numbers.scalar_type()));
-    answer.numbers.copy_(numbers, /*non_blocking=*/true);
-    answer.copied->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(numbers.device()));
+    if (!slot.copied) slot.copied.emplace(c10::kCUDA);
+    slot.numbers =
+        at::from_blob(slot.pinned, numbers.sizes(), at::TensorOptions().dtype(numbers.scalar_type()));
+    slot.numbers.copy_(numbers, /*non_blocking=*/true);
+    slot.copied->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(numbers.device()));
   } else {
-    answer.numbers = numbers.cpu();
+    slot.numbers = numbers.cpu();
   }
-  ++asked_;
+  ++enqueued_;
 }
 
-at::Tensor LateNumbers::read() {
-  RONDO_ASSERT(read_ < asked_, "no numbers were asked for");
-  Answer& answer = answers_[read_ % answers_.size()];
-  if (answer.copied) answer.copied->synchronize();
+at::Tensor DeferredReadback::read() {
+  RONDO_ASSERT(read_ < enqueued_, "no numbers were asked for");
+  Slot& slot = slots_[read_ % slots_.size()];
+  if (slot.copied) slot.copied->synchronize();
   ++read_;
-  return answer.numbers;
+  return slot.numbers;
 }
 
 }  // namespace rondo

@@ -33,25 +33,25 @@ class StagedBatches {
 };
 
 // A queue of questions to the device.
-class LateNumbers {
+class DeferredReadback {
  public:
   static constexpr std::size_t kMostBytes = 1 << 20;  // of one answer: counts of 256 experts in 1,000 layers
   // `memory`, `under_way`: as above.
-  LateNumbers(std::shared_ptr<ReplayMemory> memory, std::size_t under_way);
-  ~LateNumbers();  // waits for what was not read
-  LateNumbers(const LateNumbers&) = delete;
-  LateNumbers& operator=(const LateNumbers&) = delete;
+  DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way);
+  ~DeferredReadback();  // waits for what was not read
+  DeferredReadback(const DeferredReadback&) = delete;
+  DeferredReadback& operator=(const DeferredReadback&) = delete;
 
   // Copies them when the device has done what was issued so far. REQUIRES: the same shape and dtype, always.
-  void ask(const at::Tensor& numbers);
+  void enqueue(const at::Tensor& numbers);
   // The oldest that were asked for and not read, on the host; they stand until `under_way` more are asked
   // for. Waits for their copy and for nothing behind it.
   at::Tensor read();
 
  private:
-  struct Answer;
-  std::vector<Answer> answers_;
-  std::size_t asked_ = 0, read_ = 0;
+  struct Slot;
+  std::vector<Slot> slots_;
+  std::size_t enqueued_ = 0, read_ = 0;
 };
 
 }  // namespace rondo
