@@ -38,7 +38,8 @@ struct DeferredReadback::Slot {
   std::optional<c10::Event> copied;  // where the device copies by itself
 };
 
-DeferredReadback::DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way) : slots_(under_way) {
+DeferredReadback::DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way)
+    : slots_(under_way) {
   if (copies_by_itself(memory))
     for (Slot& slot : slots_) slot.pinned = memory->device().reserve_on_host(kMostBytes);
 }

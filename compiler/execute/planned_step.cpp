@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "compiler/execute/boxed_node.h"
+#include "compiler/execute/cpu_memory.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/trace/step_function.h"
 #include "support/error.h"
@@ -93,7 +94,7 @@ class OpCall final : public Instruction {
   // A kernel may ask for results of one size in another order than it returns them, and then has put each in
   // the place of another. From the next call on it is handed their places in its order.
   void learn_order() {
-    std::vector<cpu_memory::PlacedResult> learnt = placements_;
+    std::vector<PlacedResult> learnt = placements_;
     for (const Misplaced& one : misplaced_)
       for (std::size_t i = 0; i < learnt.size(); ++i)
         if (placements_[i].address == one.made.const_data_ptr())
@@ -135,7 +136,7 @@ class CollectiveStart final : public Instruction {
 
  public:
   CollectiveStart(std::size_t index, const ir::Node& node, Tensor input, Tensor output,
-                  std::vector<cpu_memory::PlacedResult> workspace, c10::DeviceType device, Work& work)
+                  std::vector<PlacedResult> workspace, c10::DeviceType device, Work& work)
       : Instruction(index, node), input_(std::move(input)), output_(std::move(output)), work_(work) {
     placements_ = std::move(workspace);
     const ir::Collective c = *ir::collective_of(node);
@@ -352,8 +353,8 @@ class PlannedStep::Builder {
     add<OpCall>(index, std::move(op), std::move(arguments), std::move(results), step_.shared_->stack);
   }
 
-  std::vector<cpu_memory::PlacedResult> workspaces_of(std::size_t start) const {
-    std::vector<cpu_memory::PlacedResult> found;
+  std::vector<PlacedResult> workspaces_of(std::size_t start) const {
+    std::vector<PlacedResult> found;
     for (const ir::Workspace& workspace : step_.plan_.workspaces)
       if (static_cast<std::size_t>(workspace.start) == start)
         found.push_back({memory_.arena + workspace.offset, static_cast<std::size_t>(workspace.bytes)});

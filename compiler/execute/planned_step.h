@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/input_contract.h"
+#include "compiler/execute/placed_results.h"
 #include "compiler/ir/ir.h"
 #include "compiler/plan/memory_plan.h"
 
@@ -31,10 +31,10 @@ class Instruction {
 
   std::size_t index() const { return index_; }  // of the node
   const ir::Node& node() const { return *node_; }
-  const std::vector<cpu_memory::PlacedResult>& placements() const { return placements_; }
+  const std::vector<PlacedResult>& placements() const { return placements_; }
 
  protected:
-  std::vector<cpu_memory::PlacedResult> placements_;
+  std::vector<PlacedResult> placements_;
 
  private:
   std::size_t index_;

@@ -145,7 +145,7 @@ void install_placing_allocator() {
   allocator::allocator.store(placing);
 }
 
-ResultPlacement::ResultPlacement(std::span<const cpu_memory::PlacedResult> results) : results_(results) {
+ResultPlacement::ResultPlacement(std::span<const PlacedResult> results) : results_(results) {
   RONDO_ASSERT(placement == nullptr, "one placement a thread");
   placement = this;
 }

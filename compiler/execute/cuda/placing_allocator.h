@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "compiler/execute/cpu_memory.h"
+#include "compiler/execute/placed_results.h"
 
 namespace rondo::cuda {
 
@@ -16,7 +16,7 @@ void install_placing_allocator();
 // address. At most one a thread.
 class ResultPlacement {
  public:
-  explicit ResultPlacement(std::span<const cpu_memory::PlacedResult> results);
+  explicit ResultPlacement(std::span<const PlacedResult> results);
   ~ResultPlacement();
   ResultPlacement(const ResultPlacement&) = delete;
   ResultPlacement& operator=(const ResultPlacement&) = delete;
@@ -25,7 +25,7 @@ class ResultPlacement {
   void* take(std::size_t bytes) { return results_.take(bytes); }
 
  private:
-  cpu_memory::UnplacedResults results_;
+  UnplacedResults results_;
 };
 
 }  // namespace rondo::cuda

@@ -179,7 +179,7 @@ TEST_CASE("an arena in which somebody still holds memory is not freed under them
   at::Tensor held;
   {
     const cpu_memory::Arena arena(1 << 12);
-    const cpu_memory::PlacedResult place{arena.data(), 64 * sizeof(float)};
+    const PlacedResult place{arena.data(), 64 * sizeof(float)};
     const cpu_memory::ResultPlacement placement({&place, 1}, {});
     held = at::empty({64});
     CHECK(arena.blocks() == 1);

@@ -131,7 +131,7 @@ TEST_CASE("a result that takes over its operand's memory has the same bits") {
     cpu_memory::Arena arena(reusable.nbytes());
     const at::Tensor operand = at::from_blob(arena.data(), reusable.sizes(), reusable.options());
     operand.copy_(reusable);
-    const cpu_memory::PlacedResult place{arena.data(), reusable.nbytes()};
+    const PlacedResult place{arena.data(), reusable.nbytes()};
     at::Tensor got;
     {
       const cpu_memory::ResultPlacement placement(std::span(&place, 1), {});
