@@ -21,7 +21,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "trainer/resume/checkpoint_choice.h"
-#include "trainer/resume/fit.h"
+#include "trainer/resume/compatibility.h"
 #include "trainer/resume/load_weights.h"
 
 namespace rondo {

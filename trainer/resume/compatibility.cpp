@@ -1,6 +1,6 @@
 // Sizes are compared key by key, before any shape is: a folder that is sound but of another model is no
 // folder to mend. Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well.
-#include "trainer/resume/fit.h"
+#include "trainer/resume/compatibility.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "trainer/resume/fit.h"
+#include "trainer/resume/compatibility.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
