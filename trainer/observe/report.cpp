@@ -84,7 +84,7 @@ void Report::tell_details(std::string_view line) const {
   if (config_.metrics.verbosity == "detailed") log_info(line);
 }
 
-void Report::training(const RunCosts& costs) {
+void Report::log_training(const RunCosts& costs) {
   costs_ = costs;
   const int threads = at::get_num_threads();
   const std::int64_t ranks = costs.mesh.world_size(), tokens = costs.tokens_per_step * ranks;
@@ -112,7 +112,7 @@ void Report::training(const RunCosts& costs) {
   folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
 }
 
-void Report::data(const DataSummary& training, const DataSummary* validation) {
+void Report::log_data(const DataSummary& training, const DataSummary* validation) {
   const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
   for (const std::string& line : data_lines(config_, training, validation, tokens)) tell(line);
   for (const std::string& warning : training.warnings) log_warning("data: " + warning);
@@ -123,7 +123,7 @@ void Report::data(const DataSummary& training, const DataSummary* validation) {
                          {"tokens_of_run", tokens}});
 }
 
-void Report::experts(const Decoder& model, const TrainStepOptions& options) {
+void Report::log_experts(const Decoder& model, const TrainStepOptions& options) {
   if (!model.routers().empty()) expert_load_.emplace(folder_.path(), model.routers());
   const std::optional<ExpertRows> rows = expert_rows(model, options);
   if (!rows) return;
@@ -143,7 +143,7 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
-void Report::compiled(const StepProgram& functions) {
+void Report::log_compiled(const CompiledFunctions& functions) {
   const std::int64_t planned = planned_memory(functions).total_bytes();
   double ms = 0;
   std::vector<std::string> graphs;
@@ -151,7 +151,7 @@ void Report::compiled(const StepProgram& functions) {
   for (const CompiledStep* step : steps) {
     const CompileReport& r = step->report();
     if (r.traced_nodes == 0) continue;
-    log_function(*step);
+    log_compiled(*step);
     ms += r.trace_ms + r.passes_ms + r.plan_ms;
     graphs.push_back(fmt::format("{} {} nodes", step->function().name, r.nodes));
   }
@@ -166,7 +166,7 @@ void Report::compiled(const StepProgram& functions) {
         "(docs/proof.md); prove this layout with `rondo prove`");
 }
 
-void Report::log_function(const CompiledStep& step) {
+void Report::log_compiled(const CompiledStep& step) {
   const CompileReport& r = step.report();
   const std::string& name = step.function().name;
   tell_details(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,

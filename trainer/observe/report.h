@@ -51,13 +51,13 @@ class Report {
   void begin(const std::optional<Resumed>& resumed);
 
   RunFolder& folder() { return folder_; }
-  void training(const RunCosts& costs);
+  void log_training(const RunCosts& costs);
   // `validation`: nullptr without one.
-  void data(const DataSummary& training, const DataSummary* validation);
+  void log_data(const DataSummary& training, const DataSummary* validation);
   // Of training; nothing without experts.
-  void experts(const Decoder& model, const TrainStepOptions& options);
-  void compiled(const CompiledFunctions& functions);
-  void replaying(const ReplayStats& stats);
+  void log_experts(const Decoder& model, const TrainStepOptions& options);
+  void log_compiled(const CompiledFunctions& functions);
+  void replaying(const ReplayFacts& facts);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
   // metrics.
@@ -80,7 +80,7 @@ class Report {
  private:
   void tell(std::string_view line) const;
   void tell_details(std::string_view line) const;
-  void log_function(const CompiledStep& step);
+  void log_compiled(const CompiledStep& step);
   void write_held();
   void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;
