@@ -38,12 +38,12 @@ bool excludes(const Checkpoint& config, const std::string& part) {
 }
 
 // Once: a run that resumes again goes on with what began anew then.
-bool begins_anew(const Checkpoint& config, const Progress& saved, const std::string& part) {
+bool begins_anew(const Checkpoint& config, const TrainingProgress& saved, const std::string& part) {
   return saved.began_anew != config.exclude_from_loading && excludes(config, part);
 }
 
 // Throws Misfit for imported weights.
-Progress saved_progress(const Manifest& manifest, const fs::path& folder) {
+TrainingProgress saved_progress(const Manifest& manifest, const fs::path& folder) {
   if (manifest.train_state.empty())
     throw Misfit(folder.string() +
                  " holds weights that no run has trained; set "
@@ -52,9 +52,9 @@ Progress saved_progress(const Manifest& manifest, const fs::path& folder) {
 }
 
 // Where a run goes on that was saved so.
-Progress progress_after(const Progress& saved, const RestoreRequest& request) {
+TrainingProgress progress_after(const TrainingProgress& saved, const RestoreRequest& request) {
   const Checkpoint& config = request.config.checkpoint;
-  Progress p = saved;
+  TrainingProgress p = saved;
   if (begins_anew(config, saved, "dataloader")) {
     p.data = request.data;
   } else {
@@ -182,7 +182,7 @@ class Restorer {
   }
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
-    const Progress saved = saved_progress(reader.manifest(), folder);
+    const TrainingProgress saved = saved_progress(reader.manifest(), folder);
     const bool weights_alone = model_only || begins_anew(config_, saved, "optimizer");
     if (!weights_alone) check_optimizer(reader.manifest(), request_.config, folder.string());
     Restored restored;
@@ -233,8 +233,9 @@ bool exports_are_there(const Checkpoint& config, const fs::path& root, std::int6
 }
 
 // Where a run goes on, and that it can from there.
-Progress check_progress(const Manifest& manifest, const fs::path& folder, const RestoreRequest& request) {
-  const Progress saved = saved_progress(manifest, folder);
+TrainingProgress check_progress(const Manifest& manifest, const fs::path& folder,
+                                const RestoreRequest& request) {
+  const TrainingProgress saved = saved_progress(manifest, folder);
   if (manifest.kind == Kind::full && !begins_anew(request.config.checkpoint, saved, "optimizer"))
     check_optimizer(manifest, request.config, folder.string());
   return progress_after(saved, request);

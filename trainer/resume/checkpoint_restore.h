@@ -13,13 +13,13 @@
 #include "config/schema/job_config.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/groups.h"
-#include "trainer/resume/progress.h"
+#include "trainer/resume/training_progress.h"
 #include "trainer/step/train_state.h"
 
 namespace rondo {
 
 struct Restored {
-  Progress progress;
+  TrainingProgress progress;
   bool resumed = false;    // from a checkpoint of this run: it goes on as if it had not stopped
   bool went_back = false;  // there may be checkpoints of later steps, which are no part of this run any more
   std::filesystem::path from;  // empty: fresh weights

@@ -79,7 +79,7 @@ std::string CheckpointSaver::key(const char* what) const {
   return fmt::format("checkpoint/{}/{}", saves_, what);
 }
 
-void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& progress) {
+void CheckpointSaver::save(const std::vector<StatePart>& parts, const TrainingProgress& progress) {
   Pending pending;
   pending.progress = progress;
   for (const StatePart& part : parts) {
@@ -90,7 +90,7 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& 
   start(std::move(pending), config_.async_mode == "disabled");
 }
 
-bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Progress& progress,
+bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress,
                                  const std::string& dtype, std::string_view suffix) {
   Pending pending;
   pending.kind = Kind::model;

@@ -27,8 +27,8 @@
 #include "parallel/groups/groups.h"
 #include "support/stopwatch.h"
 #include "trainer/observe/report.h"
-#include "trainer/resume/progress.h"
 #include "trainer/resume/run_identity.h"
+#include "trainer/resume/training_progress.h"
 #include "trainer/step/train_state.h"
 
 namespace rondo {
@@ -48,11 +48,11 @@ class CheckpointSaver {
   // Saves the parameters and the optimizer's state with `progress`. Returns when the state may change again:
   // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is
   // settled first. A failure is a warning; too many in a row are Error(resources).
-  void save(const std::vector<StatePart>& parts, const Progress& progress);
+  void save(const std::vector<StatePart>& parts, const TrainingProgress& progress);
   // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), under "step-N" + `suffix`, and
   // waits for it. False: it failed, as a warning says.
-  bool save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype,
-                  std::string_view suffix);
+  bool save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress,
+                  const std::string& dtype, std::string_view suffix);
   // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
   void stop_pruning();
   // Waits on rank 0 until what the saves so far let go is deleted; not collective, and it may take long.
@@ -74,7 +74,7 @@ class CheckpointSaver {
   struct Pending {
     checkpoint::Kind kind = checkpoint::Kind::full;
     std::string suffix;  // of the folder's name, behind "step-N"
-    Progress progress;
+    TrainingProgress progress;
     std::filesystem::path temp;
     std::vector<checkpoint::Piece> pieces;
     std::vector<at::Tensor> keeps_alive;  // what the pieces point into: one each, until they are staged

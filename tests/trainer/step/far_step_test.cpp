@@ -159,7 +159,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   std::vector<double> numbers;
   train(job, runner, numbers);
   const std::string hash = trained.hash(groups);
-  Progress progress;
+  TrainingProgress progress;
   progress.step = 2;
   progress.data.seq_len = job.config.training.seq_len;
   {
@@ -189,7 +189,7 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
   ProcessGroups groups = alone();
   const std::filesystem::path root = checkpoint_root(job.config);
   const TrainState far = job.state(compiled, far_device()), near = job.state(compiled, c10::kCPU);
-  Progress progress;
+  TrainingProgress progress;
   progress.data.seq_len = job.config.training.seq_len;
   {
     Report report(job.config, {}, 1);

@@ -1,4 +1,4 @@
-#include "trainer/resume/progress.h"
+#include "trainer/resume/training_progress.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ std::uint64_t from_hexadecimal(const std::string& text) {
 
 }  // namespace
 
-void put_progress(const Progress& p, checkpoint::Manifest& manifest) {
+void put_progress(const TrainingProgress& p, checkpoint::Manifest& manifest) {
   manifest.step = p.step;
   manifest.train_state = {{"step", p.step},
                           {"schedule_step", p.schedule_step},
@@ -41,10 +41,10 @@ std::string begun_of(const checkpoint::Manifest& manifest) {
   return begun != manifest.train_state.end() && begun->is_string() ? begun->get<std::string>() : "";
 }
 
-Progress progress_of(const checkpoint::Manifest& manifest) {
+TrainingProgress progress_of(const checkpoint::Manifest& manifest) {
   const nlohmann::json &train = manifest.train_state, &data = manifest.data;
   RONDO_ASSERT(!train.empty(), "nothing resumes from imported weights");
-  Progress p;
+  TrainingProgress p;
   train.at("step").get_to(p.step);
   train.at("schedule_step").get_to(p.schedule_step);
   train.at("tokens_seen").get_to(p.tokens_seen);

@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-struct Progress {
+struct TrainingProgress {
   std::int64_t step = 0;           // optimizer steps done
   std::int64_t schedule_step = 0;  // the same for the learning rate; differs where a schedule began anew
   std::int64_t tokens_seen = 0;    // over all ranks
@@ -22,8 +22,8 @@ struct Progress {
 };
 
 // What a manifest says of it, and back. REQUIRES a manifest of a run, which parse_manifest has checked.
-void put_progress(const Progress& progress, checkpoint::Manifest& manifest);
-Progress progress_of(const checkpoint::Manifest& manifest);
+void put_progress(const TrainingProgress& progress, checkpoint::Manifest& manifest);
+TrainingProgress progress_of(const checkpoint::Manifest& manifest);
 
 // Which run saved it: RunFolder::begun(). Empty where the manifest does not say.
 void put_begun(const std::string& begun, checkpoint::Manifest& manifest);
