@@ -83,7 +83,7 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const TrainingPr
   Pending pending;
   pending.progress = progress;
   for (const StatePart& part : parts) {
-    if (!writes_ || !part.speaks) continue;
+    if (!writes_ || !part.is_writer) continue;
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }
@@ -97,7 +97,7 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Trai
   pending.suffix = suffix;
   pending.progress = progress;
   for (StatePart part : parts) {
-    if (!writes_ || !part.of_model() || !part.speaks) continue;
+    if (!writes_ || !part.of_model() || !part.is_writer) continue;
     part.tensor = part.tensor.cpu();  // a GPU may have no room for all weights once more
     // The bias of a router is small, and moves by less than bfloat16 shows.
     if (!part.whole) part.tensor = part.tensor.to(float_named(dtype));

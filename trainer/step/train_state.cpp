@@ -48,10 +48,10 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       if (by_name_.contains(input.name)) continue;
       const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
       // The bias of a router is on the ranks of its stage, all else that is whole is on all ranks.
-      const bool speaks = mesh.coordinate(rank, of_model ? kStageAxes : kAllAxes) == 0;
+      const bool is_writer = mesh.coordinate(rank, of_model ? kStageAxes : kAllAxes) == 0;
       Entry entry{input.name,     input.kind, constants.contains(input.name),
                   of_model,       {},         FlatShard(input.type.sizes),
-                  /*whole=*/true, speaks};
+                  /*whole=*/true, is_writer};
       const bool drawn = input.kind == ir::InputKind::parameter;
       const bool drawn_on_host =
           drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
@@ -66,7 +66,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
         entry.place = placement_of(*rule, mesh, rank).shard;
         entry.whole = false;
-        entry.speaks = true;
+        entry.is_writer = true;
         if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
       }
       entry.tensor = entry.tensor.to(device);
@@ -94,7 +94,7 @@ std::vector<StatePart> TrainState::parts() const {
   for (const Entry& entry : entries_) {
     if (!entry.of_model && entry.kind != ir::InputKind::optimizer) continue;
     parts.push_back({(entry.of_model ? "model/" : "optimizer/") + entry.name, entry.place, entry.whole,
-                     entry.speaks, entry.tensor});
+                     entry.is_writer, entry.tensor});
   }
   return parts;
 }

@@ -21,9 +21,9 @@ namespace rondo {
 struct StatePart {
   // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
   std::string name;
-  FlatShard place;     // of the whole tensor, what `tensor` holds
-  bool whole = false;  // not sharded: alike on all ranks that have it
-  bool speaks = true;  // of those ranks this one does, to a checkpoint
+  FlatShard place;        // of the whole tensor, what `tensor` holds
+  bool whole = false;     // not sharded: alike on all ranks that have it
+  bool is_writer = true;  // this rank, among those that have it, writes it to checkpoints
   at::Tensor tensor;
   bool of_model() const { return name.starts_with("model/"); }
 };
@@ -57,7 +57,7 @@ class TrainState {
     bool of_model;  // a parameter or the bias of a router
     at::Tensor tensor;
     FlatShard place;
-    bool whole, speaks;  // as in StatePart
+    bool whole, is_writer;  // as in StatePart
   };
   Mesh mesh_;
   std::vector<Entry> entries_;

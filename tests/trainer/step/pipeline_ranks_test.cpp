@@ -119,7 +119,7 @@ TEST_CASE("of state that stages divide, each tensor is saved once, by ranks that
   for (int rank = 0; rank < 4; ++rank)
     for (const StatePart& part : ranks[static_cast<std::size_t>(rank)]) {
       has[part.name].insert(rank);
-      if (part.speaks) saves[part.name].insert(rank);
+      if (part.is_writer) saves[part.name].insert(rank);
       CHECK(part.whole == (part.name == "optimizer/step" || part.name.ends_with("expert_bias")));
     }
   const std::set<int> first = {0, 1}, second = {2, 3};
