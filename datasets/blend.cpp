@@ -1,7 +1,7 @@
-// Largest remainders, with weights scaled by the largest first so that their sum cannot overflow. The order
-// within a block goes to the source that is furthest behind its share, in whole numbers, so every machine
-// gets the same table. One table serves all blocks, and a sample's place is one lookup and one
-// multiplication: any rank can start at any step.
+// Apportions samples to sources by largest remainders. Weights are first scaled by the largest one,
+// so their sum cannot overflow. The order within a block is computed in integers, so every machine
+// builds the same table. One table serves all blocks: the place of a sample is one lookup and one
+// multiplication, so any rank can start at any step.
 #include "datasets/blend.h"
 
 #include <fmt/format.h>
@@ -15,41 +15,42 @@
 namespace rondo {
 namespace {
 
-// Largest remainders, with at least one sample for each source.
+// Rounds by largest remainders, with at least one sample for each source.
 std::vector<std::int64_t> apportion(const std::vector<double>& weights, std::int64_t total) {
   const double largest = *std::max_element(weights.begin(), weights.end());
-  double sum = 0;  // of weights scaled to at most 1: their sum cannot overflow
+  double sum = 0;  // of weights scaled to at most 1, which cannot overflow
   for (const double weight : weights) sum += weight / largest;
   std::vector<std::int64_t> counts;
-  std::vector<double> missing;
+  std::vector<double> remainders;
   for (const double weight : weights) {
     const double exact = weight / largest / sum * static_cast<double>(total);
     counts.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(exact)));
-    missing.push_back(exact - static_cast<double>(counts.back()));
+    remainders.push_back(exact - static_cast<double>(counts.back()));
   }
-  std::int64_t left = total - std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  for (; left > 0; --left) {
-    const auto k = std::max_element(missing.begin(), missing.end()) - missing.begin();
+  std::int64_t unassigned = total - std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  for (; unassigned > 0; --unassigned) {
+    const auto k = std::max_element(remainders.begin(), remainders.end()) - remainders.begin();
     ++counts[static_cast<std::size_t>(k)];
-    missing[static_cast<std::size_t>(k)] -= 1;
+    remainders[static_cast<std::size_t>(k)] -= 1;
   }
-  for (; left < 0; ++left) --*std::max_element(counts.begin(), counts.end());
+  for (; unassigned < 0; ++unassigned) --*std::max_element(counts.begin(), counts.end());
   return counts;
 }
 
 }  // namespace
 
 Blend::Blend(const std::vector<double>& weights) : counts_(apportion(weights, kBlock)) {
-  std::vector<std::int64_t> given(counts_.size());
+  std::vector<std::int64_t> assigned(counts_.size());
   for (std::int64_t place = 0; place < kBlock; ++place) {
-    // The source with the largest share of place + 1 samples minus what it has, in units of 1 / kBlock.
+    // The deficit of source k: its share of the first place + 1 samples minus the samples assigned
+    // to it, in units of 1 / kBlock.
     std::size_t behind = 0;
     std::int64_t most = -kBlock * kBlock;
     for (std::size_t k = 0; k < counts_.size(); ++k) {
-      const std::int64_t lack = counts_[k] * (place + 1) - given[k] * kBlock;
-      if (lack > most && given[k] < counts_[k]) most = lack, behind = k;
+      const std::int64_t deficit = counts_[k] * (place + 1) - assigned[k] * kBlock;
+      if (deficit > most && assigned[k] < counts_[k]) most = deficit, behind = k;
     }
-    slots_.push_back({static_cast<std::uint16_t>(behind), static_cast<std::uint16_t>(given[behind]++)});
+    slots_.push_back({static_cast<std::uint16_t>(behind), static_cast<std::uint16_t>(assigned[behind]++)});
   }
 }
 

@@ -1,10 +1,9 @@
-// Which source each sample comes from, when several are mixed by weight.
+// Chooses the source of each sample when several sources are mixed by weight.
 //
-// In every block of kBlock samples, source k has the same number n_k: weight_k / sum of weights of the block,
-// rounded so that the n_k add up (largest remainders first) and are at least 1. Within the block the sources
-// alternate as evenly as they can: each place goes to the source that is furthest behind its share. Every
-// block is alike, so that the source of a sample and its number within that source are found at once, by any
-// rank, at any step.
+// Each block of kBlock samples takes n_k samples from source k. n_k is the block's share weight_k /
+// sum of weights, rounded by largest remainders so that the n_k add up to kBlock. Each n_k is at
+// least 1. Within a block, each place goes to the source that is furthest behind its share. All
+// blocks are equal, so any rank finds the source and number of any sample in constant time.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ class Blend {
 
   struct Place {
     std::int64_t source;
-    std::int64_t number;  // of the sample among those of the source, from 0 without end
+    std::int64_t number;  // index of the sample within its source, from 0, unbounded
   };
   Place place_of(std::int64_t sample) const;  // sample >= 0
   std::int64_t samples_in_block(std::size_t source) const { return counts_[source]; }
@@ -35,8 +34,8 @@ class Blend {
   std::vector<Slot> slots_;  // kBlock of them
 };
 
-// Throws Error(config) unless there is one weight above 0 and below infinity for each of `sources` entries,
-// and there are at most Blend::kBlock of them.
+// Throws Error(config) unless `weights` has one weight per source, each above 0 and finite. Also
+// throws when there are more than Blend::kBlock sources.
 void check_weights(const std::vector<double>& weights, std::size_t sources);
 
 }  // namespace rondo

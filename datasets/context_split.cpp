@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kBlock = 128;  // tokens: a tile of queries, so that attention still skips whole tiles
+constexpr std::int64_t kBlock = 128;  // tokens of a tile of queries: attention can then skip whole tiles
 
 std::int64_t block_of(ContextBalance balance, std::int64_t ranks, std::int64_t seq_len) {
   const std::int64_t half = std::max<std::int64_t>(1, seq_len / (2 * ranks));
@@ -37,12 +37,11 @@ ContextSplit::ContextSplit(const ContextShare& share, std::int64_t seq_len)
                "ranks share a row in equal parts");
   for (const AttentionMask& mask : share.masks) {
     RONDO_ASSERT(mask.right == 0, "queries see no later keys");
-    const auto known =
-        std::find_if(masks_.begin(), masks_.end(), [&](const auto& m) { return m.mask == mask; });
-    if (known == masks_.end())
+    const auto it = std::find_if(masks_.begin(), masks_.end(), [&](const auto& m) { return m.mask == mask; });
+    if (it == masks_.end())
       masks_.push_back({mask, 1});
     else
-      ++known->layers;
+      ++it->layers;
   }
   const auto blocks = std::ssize(owner_);
   for (std::int64_t b = 0; b < blocks; ++b)
@@ -58,7 +57,7 @@ void ContextSplit::count_pairs(std::span<const std::int32_t> begins) {
     const std::int64_t first = begins[d], last = d + 1 < begins.size() ? begins[d + 1] : end;
     for (std::int64_t from = first; from < last;) {
       const std::int64_t to = std::min(last, (from / block_ + 1) * block_);
-      // Masks are causal: the pairs of a document up to a token do not depend on what comes behind it.
+      // Masks are causal, so the pairs of a document up to a token do not depend on later tokens.
       for (const auto& [mask, layers] : masks_)
         block_pairs_[static_cast<std::size_t>(from / block_)] +=
             static_cast<double>(layers) *
@@ -76,21 +75,21 @@ void ContextSplit::deal_blocks() {
   std::vector<std::int64_t> room(pairs_.size(), blocks_of_rank_);
   std::vector<double> pairs = pairs_;
   for (const std::size_t block : order) {
-    std::size_t best = pairs.size();
+    std::size_t least_busy = pairs.size();
     for (std::size_t r = 0; r < pairs.size(); ++r)
-      if (room[r] > 0 && (best == pairs.size() || pairs[r] < pairs[best])) best = r;
-    owner_[block] = static_cast<std::int64_t>(best);
-    pairs[best] += block_pairs_[block];
-    --room[best];
+      if (room[r] > 0 && (least_busy == pairs.size() || pairs[r] < pairs[least_busy])) least_busy = r;
+    owner_[block] = static_cast<std::int64_t>(least_busy);
+    pairs[least_busy] += block_pairs_[block];
+    --room[least_busy];
   }
 }
 
 std::span<const std::int32_t> ContextSplit::deal(std::span<const std::int32_t> begins) {
   count_pairs(begins);
   if (balance_ == ContextBalance::documents) deal_blocks();
-  const std::int64_t each = block_ * blocks_of_rank_;
+  const std::int64_t tokens_of_rank = block_ * blocks_of_rank_;
   std::vector<std::int64_t> next(pairs_.size());
-  for (std::size_t r = 0; r < next.size(); ++r) next[r] = static_cast<std::int64_t>(r) * each;
+  for (std::size_t r = 0; r < next.size(); ++r) next[r] = static_cast<std::int64_t>(r) * tokens_of_rank;
   for (std::size_t b = 0; b < owner_.size(); ++b) {
     const auto owner = static_cast<std::size_t>(owner_[b]);
     pairs_[owner] += block_pairs_[b];
@@ -102,9 +101,9 @@ std::span<const std::int32_t> ContextSplit::deal(std::span<const std::int32_t> b
 }
 
 double ContextSplit::imbalance() const {
-  const double all = std::accumulate(pairs_.begin(), pairs_.end(), 0.0);
+  const double total = std::accumulate(pairs_.begin(), pairs_.end(), 0.0);
   const double most = *std::max_element(pairs_.begin(), pairs_.end());
-  return all == 0 ? 0 : most * static_cast<double>(pairs_.size()) / all - 1;
+  return total == 0 ? 0 : most * static_cast<double>(pairs_.size()) / total - 1;
 }
 
 }  // namespace rondo

@@ -1,8 +1,7 @@
-// A step is made from its number alone, so prefetching, resuming and other numbers of ranks are all the same
-// function. One thread prepares coming steps into a bounded queue; seek() stops it, clears the queue and
-// starts again. A failure is kept and thrown where the step is asked for. The thread is the last member, so
-// it is joined before what it uses goes. A run that resumes with another global batch keeps an offset in
-// samples and not in steps.
+// Makes a step from its number alone, so prefetching, resuming and changing the number of ranks
+// share one function. One thread prepares the next steps into a bounded queue. seek() stops it,
+// clears the queue and starts again. An exception of the thread is stored and rethrown by next(). A
+// run that resumes with another global batch keeps its offset in samples, not in steps.
 #include "datasets/loader.h"
 
 #include <fmt/format.h>
@@ -36,12 +35,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtReads{500};
 
-// Which documents are of the split.
+// Returns the predicate for the documents of the split.
 std::function<bool(std::int64_t)> split_of(const TokenSource& source, const DataOptions& options) {
   if (source.documents() > std::numeric_limits<std::uint32_t>::max())
-    throw Error(ExitCode::data,
-                fmt::format("data path \"{}\": {} documents, and at most 2^32 - 1 are supported",
-                            options.path, source.documents()));
+    throw Error(
+        ExitCode::data,
+        fmt::format("data path \"{}\": {} documents; at most 2^32 - 1 are supported. Name fewer files",
+                    options.path, source.documents()));
   const double below = std::ldexp(options.holdout_fraction, 64);
   const bool wants_validation = options.split == Split::validation;
   return [&source, below, wants_validation](std::int64_t document) {
@@ -69,7 +69,7 @@ const DataOptions& checked(const DataOptions& options) {
   return options;
 }
 
-// One stream of samples out of one or more sources.
+// One stream of samples from one or more sources.
 class SampleReader {
  public:
   SampleReader(const DataOptions& options, bool shuffle, const Tokenizer& tokenizer)
@@ -125,7 +125,7 @@ class SampleReader {
         ExitCode::data,
         fmt::format(
             "data path \"{}\": the {} split has {} tokens in {} of {} documents, and one sample needs "
-            "{} (sequence length {} and one label more). Name more text, shorten the sequences, or "
+            "{} (sequence length {} plus one label). Name more text, shorten the sequences, or "
             "change the holdout fraction ({})",
             entries_[k], options.split == Split::train ? "training" : "validation",
             streams_[k].tokens_per_epoch(), streams_[k].documents(), sources_[k]->documents(),
@@ -190,7 +190,7 @@ class DataLoader::Impl {
   const DataSummary& summary() const { return summary_; }
 
  private:
-  // Nothing when `stop` was asked for.
+  // Returns nullopt when `stop` was requested.
   std::optional<StepBatch> make_step(std::int64_t step, std::stop_token stop) {
     StepBatch out;
     out.step = step;
@@ -222,21 +222,21 @@ class DataLoader::Impl {
     return batch;
   }
 
-  // The sample that was read last becomes row b.
+  // Copies the sample in sample_ to row b.
   void fill_row(std::int64_t b, Batch& batch) const {
     const std::int64_t T = options_.seq_len, row = b * T;
     std::copy_n(sample_.begin(), T, batch.tokens.begin() + row);
     std::copy_n(sample_.begin() + 1, T, batch.labels.begin() + row);
     batch.valid_tokens += T;
 
-    const auto restart = [&](std::int64_t from, std::int64_t to) {  // a sequence begins at `from`
+    const auto restart = [&](std::int64_t from, std::int64_t to) {  // begins a sequence at `from`
       for (std::int64_t t = from; t < to; ++t) batch.positions[static_cast<std::size_t>(row + t)] = t - from;
       if (options_.document_attention) batch.cu_seqlens.push_back(static_cast<std::int32_t>(row + from));
     };
     std::int64_t begin = 0;
     for (const std::int64_t start : starts_) {
       if (!options_.document_attention) break;  // the row is one sequence
-      // Where attention ends with the document, nothing foretells the next one's BOS.
+      // Attention ends with the document, so the next document's BOS cannot be predicted.
       if (start > 0) {
         batch.labels[static_cast<std::size_t>(row + start - 1)] = kIgnoreLabel;
         --batch.valid_tokens;
@@ -248,7 +248,7 @@ class DataLoader::Impl {
     restart(begin, T);
   }
 
-  // Of whole rows, what is this rank's.
+  // Returns this rank's tokens of a batch of whole rows.
   Batch own_part(Batch whole) {
     const std::int64_t T = options_.seq_len, own = T / options_.context.ranks;
     Batch part;
@@ -305,20 +305,22 @@ class DataLoader::Impl {
   const DataOptions options_;
   const bool shuffle_;
   const std::int64_t global_batch_;
-  std::int64_t before_step_0_ = 0;  // global samples; other than 0 where the global batch changed on the way
-  SampleReader samples_;            // these four belong to the
-  std::vector<std::int64_t> sample_, starts_;  // thread that makes steps
+  // Global samples before step 0; not 0 when the global batch changed on resume.
+  std::int64_t before_step_0_ = 0;
+  // The next three members are used by the thread that makes steps.
+  SampleReader samples_;
+  std::vector<std::int64_t> sample_, starts_;
   ContextSplit split_;
   const DataSummary summary_;
   const std::uint64_t fingerprint_;
-  std::int64_t step_ = 0;  // that next() gives next
+  std::int64_t step_ = 0;  // the step that next() returns next
 
   std::mutex mutex_;  // guards prepared_ and failure_
   std::condition_variable ready_;
   std::condition_variable_any room_;
   std::deque<StepBatch> prepared_;
   std::exception_ptr failure_;
-  std::jthread worker_;  // last: it stops and joins before anything that it uses goes
+  std::jthread worker_;  // last member: it is joined before the members that it uses are destroyed
 };
 
 DataLoader::DataLoader(const DataOptions& options, const Tokenizer& tokenizer)

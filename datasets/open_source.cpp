@@ -1,4 +1,5 @@
-// Which format each file of a data path has, and the sources of several files as one.
+// Recognises the format of each file of a data path and joins the sources of several files. Text
+// files that follow each other form one corpus; each token file is a source.
 #include "datasets/open_source.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ std::string without(const std::string& text, std::size_t bytes) {
   return text.substr(0, text.size() - bytes);
 }
 
-// With the suffix of `bytes` bytes taken off path and id, and another put on.
+// Returns `file` with the last `bytes` bytes of path and id replaced by `suffix`.
 SourceFile renamed(const SourceFile& file, std::size_t bytes, const char* suffix) {
   return {without(file.path, bytes) + suffix, without(file.id, bytes) + suffix};
 }
@@ -41,7 +42,7 @@ SourceFile renamed(const SourceFile& file, std::size_t bytes, const char* suffix
 [[noreturn]] void fail_parquet(const std::string& path) {
   throw Error(
       ExitCode::data,
-      fmt::format("{0}: Parquet is not read in this version. Convert it: `python3 -c \"import pandas; "
+      fmt::format("{0}: Parquet is not supported. Convert it: `python3 -c \"import pandas; "
                   "pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', orient='records', lines=True)\"`, "
                   "and move it out of the data path",
                   path, without(path, std::string_view(".parquet").size())));
@@ -66,7 +67,7 @@ NamedFile recognise(const SourceFile& file) {
   return {file, nullptr};
 }
 
-// The documents of several sources, one after the other.
+// The documents of several sources, concatenated.
 class JoinedSource final : public TokenSource {
  public:
   explicit JoinedSource(std::vector<std::unique_ptr<TokenSource>> parts) : parts_(std::move(parts)) {
@@ -89,12 +90,12 @@ class JoinedSource final : public TokenSource {
     const auto [part, number] = find(document);
     part.read(number, begin, end, ids);
   }
-  std::string identity() const override {  // how files are cut into parts says nothing
-    std::set<std::string> different;
-    for (const auto& part : parts_) different.insert(part->identity());
-    std::string all;
-    for (const std::string& one : different) all += (all.empty() ? "" : ", ") + one;
-    return all;
+  std::string identity() const override {  // does not depend on how files are cut into parts
+    std::set<std::string> identities;
+    for (const auto& part : parts_) identities.insert(part->identity());
+    std::string joined;
+    for (const std::string& identity : identities) joined += (joined.empty() ? "" : ", ") + identity;
+    return joined;
   }
   SourceCounts counts() const override {
     SourceCounts sum;
@@ -105,12 +106,12 @@ class JoinedSource final : public TokenSource {
       sum.skipped_empty += counts.skipped_empty;
       sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
     }
-    sum.skipped_hidden = found_.skipped_hidden;
-    sum.skipped_special = found_.skipped_special;
-    sum.warnings.insert(sum.warnings.end(), found_.warnings.begin(), found_.warnings.end());
+    sum.skipped_hidden = path_counts_.skipped_hidden;
+    sum.skipped_special = path_counts_.skipped_special;
+    sum.warnings.insert(sum.warnings.end(), path_counts_.warnings.begin(), path_counts_.warnings.end());
     return sum;
   }
-  void set_found(SourceCounts found) { found_ = std::move(found); }
+  void set_path_counts(SourceCounts counts) { path_counts_ = std::move(counts); }
 
  private:
   struct Place {
@@ -126,7 +127,7 @@ class JoinedSource final : public TokenSource {
   std::vector<std::unique_ptr<TokenSource>> parts_;
   std::vector<std::int64_t> begins_;  // of each part's documents
   std::int64_t documents_ = 0;
-  SourceCounts found_;
+  SourceCounts path_counts_;
 };
 
 class Opener {
@@ -153,20 +154,21 @@ class Opener {
     std::unique_ptr<TokenFile> file = named.open(named.file, {tokenizer_.vocab_size(), tokenizer_.name()});
     if (named.open == open_rondo_tokens && file->tokenizer() != tokenizer_.name())
       throw Error(ExitCode::data,
-                  fmt::format("{}: made with the tokenizer {}, but training.tokenizer is {}. Set "
-                              "it to the one that made the file, or tokenize the text again",
+                  fmt::format("{}: written with the tokenizer {}, but training.tokenizer is {}. Set "
+                              "training.tokenizer to the tokenizer of the file, or tokenize the text again",
                               file->path(), file->tokenizer(), tokenizer_.name()));
     parts_.push_back(std::move(file));
   }
 
-  // Text files that follow each other are one corpus. Its bytes are tokens as they are; any other tokens are
-  // made once, and so are those of what cannot be read at any place.
+  // Adds the collected text files as one corpus. The byte tokenizer reads uncompressed text in
+  // place. Other tokenizers, and compressed files, which allow no random access, use the
+  // token cache.
   void end_text() {
     if (text_.empty()) return;
-    const bool as_it_is = dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
+    const bool in_place = dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
                           std::none_of(text_.begin(), text_.end(),
                                        [](const SourceFile& file) { return is_compressed(file.path); });
-    if (as_it_is) {
+    if (in_place) {
       parts_.push_back(std::make_unique<TextSource>(text_, options_.text_key));
     } else {
       const std::string tokens = cached_tokens(paths_, text_, tokenizer_, options_);
@@ -185,16 +187,17 @@ class Opener {
 }  // namespace
 
 std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files) {
-  // X.bin and X.idx are one data set, and so are X.ds and what lies beside it: the first that stands alone,
-  // or X.bin and X.ds themselves, stand for all.
-  std::set<std::string> present, stood_for;
+  // X.bin and X.idx are one data set, and so are X.ds and its companion files. X.bin or X.ds
+  // represents the set if it is listed, otherwise the first companion does.
+  std::set<std::string> present, represented;
   for (const SourceFile& file : files) present.insert(file.path);
   std::vector<NamedFile> named;
   for (const SourceFile& file : files) {
-    NamedFile one = recognise(file);
-    const bool companion = one.file.path != file.path;
-    if (companion && (present.contains(one.file.path) || !stood_for.insert(one.file.path).second)) continue;
-    named.push_back(std::move(one));
+    NamedFile data_set = recognise(file);
+    const bool companion = data_set.file.path != file.path;
+    if (companion && (present.contains(data_set.file.path) || !represented.insert(data_set.file.path).second))
+      continue;
+    named.push_back(std::move(data_set));
   }
   return named;
 }
@@ -232,9 +235,9 @@ std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer
   Opener opener(paths, tokenizer, options);
   for (NamedFile& named : recognise_files(found.files)) opener.add(std::move(named));
   auto joined = std::make_unique<JoinedSource>(opener.take());
-  joined->set_found({.skipped_hidden = found.skipped_hidden,
-                     .skipped_special = found.skipped_special,
-                     .warnings = warn_of_repeats(found.files)});
+  joined->set_path_counts({.skipped_hidden = found.skipped_hidden,
+                           .skipped_special = found.skipped_special,
+                           .warnings = warn_of_repeats(found.files)});
   const SourceCounts counts = joined->counts();
   if (joined->documents() == 0)
     throw Error(

@@ -1,4 +1,4 @@
-// A data path as one source of tokens.
+// Opens a data path as one source of tokens.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,22 @@
 
 namespace rondo {
 
-// The documents of a data path (datasets/documents/files.h) in the order of its files. Which format a
-// file has is decided by its name, and for *.bin and *.idx by its first bytes:
+// Returns the documents of a data path (datasets/documents/files.h) in the order of its files. The
+// format of a file follows from its name, and for *.bin and *.idx from its first bytes:
 //   *.tokens                    Rondo's own, datasets/token_files/token_writer.h
 //   *.bin and *.idx             Megatron-LM
 //   *.ds, *.ds.index            datatrove
 //   *.bin with llm.c's magic    llm.c
 //   anything else               text, *.jsonl, *.packed (datasets/documents/corpus.h)
-// Text is read as it lies where the tokenizer gives one token a byte and nothing is compressed; else by
-// cached_tokens. `tokenizer` outlives the source. Throws Error(data): as find_files, Corpus and cached_tokens
-// do; a malformed token file; a token file that another tokenizer made; no document at all.
+// Text is read in place when the tokenizer gives one token per byte and no file is compressed,
+// otherwise through cached_tokens. `tokenizer` must outlive the source. Throws Error(data) for a
+// malformed token file, for a token file of another tokenizer, when there is no document, and as
+// find_files, Corpus and cached_tokens do.
 std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
                                          const TextOptions& options = {});
 
-// A line where files are there twice, under one name or two: their documents are trained on twice an epoch.
+// Returns a warning when a file is listed twice, by one path or by several: an epoch then trains on
+// its documents twice. Empty without repeats.
 std::vector<std::string> warn_of_repeats(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

@@ -8,10 +8,11 @@ namespace rondo {
 
 void check_same_data(const DataState& saved, const DataState& current) {
   std::vector<std::string> problems;
-  const auto compare = [&](const char* field, const auto& then, const auto& now, const char* hint) {
-    if (then != now)
+  const auto compare = [&](const char* field, const auto& theirs, const auto& ours, const char* hint) {
+    if (theirs != ours)
       problems.push_back(
-          fmt::format("cannot resume the data: {} was {} and is {} now. {}", field, then, now, hint));
+          fmt::format("cannot resume the data: {} is {} in the checkpoint, but {} in this run. {}", field,
+                      theirs, ours, hint));
   };
   compare("the seed", saved.seed, current.seed, "Set it back, or start a new run");
   compare("the sequence length", saved.seq_len, current.seq_len, "Set it back, or start a new run");
@@ -19,8 +20,7 @@ void check_same_data(const DataState& saved, const DataState& current) {
   compare("the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
           fmt::format("{:016x}", current.fingerprint),
           "Files, their sizes, the weights, the holdout fraction or the tokenizer changed: restore them, or "
-          "start a "
-          "new run");
+          "start a new run");
   if (!problems.empty()) throw Error(ExitCode::data, fmt::format("{}", fmt::join(problems, "\n")));
 }
 

@@ -1,6 +1,7 @@
-// An epoch's places and sums take seconds at a billion documents, and its border lies inside a step: the next
-// epoch is begun while the last twentieth of this one is read. Lengths are kept from the first pass, since an
-// index of many files is slow to read again.
+// The places and sums of an epoch take seconds for a billion documents, and the border between
+// epochs is inside a step. So the next epoch is prepared while the last twentieth of the current
+// one is read. Lengths are kept from the first pass, since the index of many files is slow to
+// read again.
 #include "datasets/stream.h"
 
 #include <algorithm>
@@ -29,13 +30,14 @@ SampleStream::SampleStream(TokenSource& source, const std::function<bool(std::in
     if (!takes(document)) continue;
     const std::int64_t tokens = source.tokens(document);
     if (tokens > 0) add(document, tokens, source.id_hash(document));
-    if (tokens_per_epoch_ > kMostTokens) throw Error(ExitCode::data, "the data has more than 2^62 tokens");
+    if (tokens_per_epoch_ > kMostTokens)
+      throw Error(ExitCode::data, "the data has more than 2^62 tokens. Name fewer files");
   }
 }
 
 void SampleStream::add(std::int64_t document, std::int64_t tokens, std::uint64_t id_hash) {
   const bool is_long = tokens >= kLong;
-  if (is_long) long_ones_[static_cast<std::uint32_t>(documents_.size())] = tokens;
+  if (is_long) long_lengths_[static_cast<std::uint32_t>(documents_.size())] = tokens;
   documents_.push_back(static_cast<std::uint32_t>(document));
   lengths_.push_back(is_long ? kLong : static_cast<std::uint32_t>(tokens));
   tokens_per_epoch_ += tokens;
@@ -43,30 +45,30 @@ void SampleStream::add(std::int64_t document, std::int64_t tokens, std::uint64_t
 }
 
 std::int64_t SampleStream::length(std::uint32_t place) const {
-  return lengths_[place] == kLong ? long_ones_.at(place) : lengths_[place];
+  return lengths_[place] == kLong ? long_lengths_.at(place) : lengths_[place];
 }
 
 SampleStream::Epoch SampleStream::make_epoch(std::int64_t number) const {
   const auto count = static_cast<std::uint32_t>(documents_.size());
-  Epoch made{number, {}, {}, SamplePermutation(samples_per_epoch(), seed_, number)};
+  Epoch epoch{number, {}, {}, SamplePermutation(samples_per_epoch(), seed_, number)};
   if (shuffle_) {
-    made.order = document_order(count, seed_, number);
+    epoch.order = document_order(count, seed_, number);
   } else {
-    made.order.resize(count);
-    std::iota(made.order.begin(), made.order.end(), 0);
+    epoch.order.resize(count);
+    std::iota(epoch.order.begin(), epoch.order.end(), 0);
   }
-  made.begins.reserve(std::size_t{count} + 1);
-  made.begins.push_back(0);
-  for (const std::uint32_t place : made.order) made.begins.push_back(made.begins.back() + length(place));
-  return made;
+  epoch.begins.reserve(std::size_t{count} + 1);
+  epoch.begins.push_back(0);
+  for (const std::uint32_t place : epoch.order) epoch.begins.push_back(epoch.begins.back() + length(place));
+  return epoch;
 }
 
-// Samples are read in rising order but for a seek, so one epoch is enough.
+// Samples are read in ascending order except after a seek, so one epoch is kept.
 const SampleStream::Epoch& SampleStream::epoch(std::int64_t number) {
   if (epoch_ && epoch_->number == number) return *epoch_;
   epoch_.reset();
   std::optional<NextEpoch> ready = std::exchange(next_, std::nullopt);
-  if (ready && ready->number == number) return epoch_.emplace(ready->made.get());
+  if (ready && ready->number == number) return epoch_.emplace(ready->epoch.get());
   ready.reset();
   return epoch_.emplace(make_epoch(number));
 }
@@ -82,7 +84,7 @@ void SampleStream::read_sample(std::int64_t number, std::int64_t* tokens, std::v
   if (number % samples >= samples - samples / 20) make_ready(number / samples + 1);
   const std::int64_t sample = shuffle_ ? current.sample_of(number % samples) : number % samples;
   const std::int64_t first = sample * seq_len_,
-                     last = first + seq_len_ + 1;  // of the stream, `last` excluded
+                     last = first + seq_len_ + 1;  // tokens [first, last) of the stream
 
   starts.clear();
   const auto after = std::upper_bound(current.begins.begin(), current.begins.end(), first);

@@ -1,8 +1,8 @@
-// The token stream of each epoch, cut into samples: rules 1 to 3 of Note [the data law] in
+// Cuts the token stream of each epoch into samples: rules 1 to 3 of Note [the data law] in
 // datasets/loader.h. Used by one thread at a time.
 //
-// Memory: 8 bytes a document, 12 for the epoch, and 12 more while the next one is made: towards the end of an
-// epoch, in the background, so that no step waits for it.
+// Memory: 8 bytes per document, 12 for the epoch, and 12 more while the next epoch is prepared. A
+// background thread prepares it towards the end of an epoch, so that no step waits for it.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,37 @@ namespace rondo {
 
 class SampleStream {
  public:
-  // Of the documents of `source` that are not empty and `takes` takes, in natural order; each is asked for
-  // once. REQUIRES: fewer than 2^32 documents; `source` outlives the stream.
+  // Streams the documents of `source` that are not empty and for which `takes` returns true, in
+  // natural order. `takes` is called once for each document. REQUIRES: fewer than 2^32 documents;
+  // `source` outlives the stream.
   SampleStream(TokenSource& source, const std::function<bool(std::int64_t document)>& takes,
                std::int64_t seq_len, std::uint64_t seed, bool shuffle);
 
   std::int64_t documents() const { return static_cast<std::int64_t>(documents_.size()); }
   std::int64_t tokens_per_epoch() const { return tokens_per_epoch_; }
   std::int64_t samples_per_epoch() const {
-    return (tokens_per_epoch_ - 1) / seq_len_;
-  }  // 0 when the split is too small
+    return (tokens_per_epoch_ - 1) / seq_len_;  // 0 when the split is too small
+  }
 
-  // Writes the T + 1 tokens of sample `number` (>= 0) to `tokens`, and to `starts` the places in [0,
-  // T] where a document begins, ascending. REQUIRES samples_per_epoch() > 0. Throws as TokenSource::read
-  // does.
+  // Writes the T + 1 tokens of sample `number` (>= 0) to `tokens`. Writes the positions in [0, T]
+  // where a document begins to `starts`, ascending. REQUIRES samples_per_epoch() > 0. Throws as
+  // TokenSource::read does.
   void read_sample(std::int64_t number, std::int64_t* tokens, std::vector<std::int64_t>& starts);
 
-  // Of the source's identity and the documents' ids and lengths, in natural order.
+  // Hash of the source's identity and of the documents' ids and lengths, in natural order.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   struct Epoch {
     std::int64_t number;
     std::vector<std::uint32_t> order;  // place in the stream -> place in documents_
-    std::vector<std::int64_t> begins;  // place -> its first token in the stream; the stream's end is last
+    std::vector<std::int64_t>
+        begins;  // place -> its first token in the stream; one more for the stream's end
     SamplePermutation sample_of;
   };
   struct NextEpoch {
     std::int64_t number;
-    std::future<Epoch> made;
+    std::future<Epoch> epoch;
   };
   void add(std::int64_t document, std::int64_t tokens, std::uint64_t id_hash);
   std::int64_t length(std::uint32_t place) const;
@@ -58,15 +60,15 @@ class SampleStream {
 
   TokenSource& source_;
   std::vector<std::uint32_t> documents_;
-  std::vector<std::uint32_t> lengths_;                         // of each, tokens; kLong: see long_ones_
-  std::unordered_map<std::uint32_t, std::int64_t> long_ones_;  // by place in documents_
+  std::vector<std::uint32_t> lengths_;  // tokens of each document; kLong: see long_lengths_
+  std::unordered_map<std::uint32_t, std::int64_t> long_lengths_;  // by place in documents_
   std::int64_t seq_len_;
   std::uint64_t seed_;
   bool shuffle_;
   std::int64_t tokens_per_epoch_ = 0;
   std::uint64_t fingerprint_;
   std::optional<Epoch> epoch_;
-  std::optional<NextEpoch> next_;  // last: it reads the others
+  std::optional<NextEpoch> next_;  // last member: its thread reads the others
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Text as a source of tokens.
+// A source of tokens from text, with the byte tokenizer.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a
-// document costs a read of that part. Of a compressed file it costs all before it, too.
+// Documents of text: BOS, one token per byte, EOS. Only the requested part of a document is read
+// and encoded. In a compressed file, the bytes before it are read as well.
 class TextSource final : public TokenSource {
  public:
   explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text")

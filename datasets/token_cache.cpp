@@ -1,7 +1,8 @@
-// The name of the file holds a hash of all that decides its contents, so looking for it costs a stat of each
-// file of text, and nothing is ever invalidated. Who makes it holds a lock on the folder, and looks again
-// once it has it, since a process of another node may have been first; it appears under its name when it is
-// whole, so who waits needs no lock. A file system without locks is accepted, as by PartsFolder.
+// The name of the file contains a hash of all inputs, so a lookup costs one stat per text file, and
+// nothing is ever invalidated. The process that tokenizes holds a lock on the folder. It checks for
+// the file again after it has the lock, since a process of another node may have been first. The
+// file appears under its name only when it is complete, so waiting processes need no lock. A file
+// system without locks is accepted, as in PartsFolder.
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the first entry names, without the part of a glob that is one.
+// Returns the path of the first entry; of a glob, the part before the pattern.
 fs::path named_by(std::string_view paths) {
   std::string first = split_paths(paths).front();
   std::error_code ignored;
@@ -43,33 +44,33 @@ std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tok
 }
 
 void make_folder(const fs::path& folder, std::string_view paths) {
-  std::error_code wrong;
-  fs::create_directories(folder, wrong);
-  if (!wrong && ::access(folder.c_str(), W_OK | X_OK) != 0) wrong = {errno, std::generic_category()};
-  if (!wrong) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (!error) return;
   throw Error(
       ExitCode::environment,
       fmt::format("the text of \"{}\" is tokenized once, and its tokens cannot be kept in {} ({}): set "
                   "training.token_cache to a folder that can be written, or run `rondo data tokenize`",
-                  paths, folder.string(), wrong.message()));
+                  paths, folder.string(), error.message()));
 }
 
 void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
                  const TextOptions& options, const fs::path& output) {
   log_info(fmt::format("data: tokenizing the text of {} ({} files), once, into {}", paths, files.size(),
                        output.string()));
-  TokenizeOptions made;
-  made.input = paths;
-  made.files = files;
-  made.output = output.string();
-  made.text_key = options.text_key;
-  made.may_be_empty = true;
+  TokenizeOptions job;
+  job.input = paths;
+  job.files = files;
+  job.output = output.string();
+  job.text_key = options.text_key;
+  job.may_be_empty = true;
   const Stopwatch time;
-  double told = 0;
-  const TokenizeResult result = tokenize(made, tokenizer, [&](const TokenizeProgress& progress) {
-    if (time.seconds() - told < 10) return;
-    told = time.seconds();
-    log_info("data: " + progress_text(progress, told));
+  double last_report_s = 0;
+  const TokenizeResult result = tokenize(job, tokenizer, [&](const TokenizeProgress& progress) {
+    if (time.seconds() - last_report_s < 10) return;
+    last_report_s = time.seconds();
+    log_info("data: " + progress_text(progress, last_report_s));
   });
   log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
                        time.seconds()));
@@ -78,13 +79,13 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
                             result.skipped_binary, files.size()));
 }
 
-// A file server that does not tell is asked again by those who wait.
-bool is_there(const fs::path& path) {
+// An error counts as absent: the waiting processes check again.
+bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
 
-// Thousands of ranks may wait.
+// Sleeps half a second, since thousands of ranks may poll a file server.
 void pause() {
   if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the tokens of the text");
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -100,12 +101,12 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
                                                hash_of(files, tokenizer, options));
   if (!options.makes_cache)
-    while (!is_there(output)) pause();
-  if (is_there(output)) return output.string();
+    while (!file_exists(output)) pause();
+  if (file_exists(output)) return output.string();
   make_folder(folder, paths);
   std::optional<FolderLock> lock;
-  while (!(lock = FolderLock::take(folder, FileUse::output)) && !is_there(output)) pause();
-  if (!is_there(output)) make_tokens(paths, files, tokenizer, options, output);
+  while (!(lock = FolderLock::take(folder, FileUse::output)) && !file_exists(output)) pause();
+  if (!file_exists(output)) make_tokens(paths, files, tokenizer, options, output);
   return output.string();
 }
 

@@ -1,6 +1,7 @@
-// Text that is tokenized once for training, and kept as a token file: what `rondo data tokenize` makes,
-// beside the data. The file is named after what it is made of (the files' names, sizes and times of change,
-// the tokenizer, text_key), so what changed is made again, and an old file is never taken for it.
+// Tokenizes text once for training and keeps the result next to the data, as `rondo data tokenize`
+// writes it. The name of the token file contains a hash of its inputs: names, sizes and
+// modification times of the files, the tokenizer and text_key. So changed inputs have a new file,
+// and an outdated file is never used.
 #pragma once
 
 #include <string>
@@ -13,17 +14,17 @@
 namespace rondo {
 
 struct TextOptions {
-  std::string text_key = "text";  // of a line of JSONL
-  // Where token files of text are kept; "": beside the data, DATA's folder/.rondo-tokens.
+  std::string text_key = "text";  // field of a line of JSONL
+  // Folder of the token files; "": .rondo-tokens next to the data.
   std::string token_cache = "";
-  // Of the processes of a node one makes them, and the others wait for it without end: whoever started them
-  // ends them when that one fails.
+  // Whether this process tokenizes. One process per node does, and the others wait without a limit:
+  // their launcher ends them when that one fails.
   bool makes_cache = true;
 };
 
-// The token file of these text files, which `paths` named; made now where it is not there yet, under a lock,
-// with its progress in the log. A kill costs little: the next call goes on. Throws as tokenize() does, and
-// Error(environment) where its folder cannot be written.
+// Returns the path of the token file of `files`, which `paths` named. Tokenizes them under a lock
+// if the file does not exist, and logs the progress. A call after a kill resumes the work. Throws
+// as tokenize() does, and Error(environment) when the folder cannot be written.
 std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
                           const Tokenizer& tokenizer, const TextOptions& options);
 

@@ -1,8 +1,8 @@
-// Parts depend on the documents alone, and threads take them from an atomic counter, so the output does not
-// depend on the number of threads. A part gets its name when it is whole; a later run keeps parts whose
-// checksums hold. Joining copies stored bytes in order and tokenizes nothing. Only the byte tokenizer's
-// documents may be cut, since with any other tokenizer a word could cross the cut. The calling thread only
-// waits and reports.
+// Parts depend on the documents alone, and threads take them from an atomic counter, so the output
+// does not depend on the number of threads. A part gets its name when it is complete. A later run
+// keeps the parts whose checksums hold. Joining copies stored bytes in order and tokenizes nothing.
+// Only the byte tokenizer encodes documents in chunks: with any other, a token could cross the
+// boundary. The calling thread only waits and reports.
 #include "datasets/tokenize.h"
 
 #include <fmt/format.h>
@@ -32,15 +32,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kChunkBytes = std::int64_t{4}
-                                     << 20;  // of text that is encoded at once where it can be cut
-constexpr std::int64_t kMostDocumentBytes = std::int64_t{1} << 30;  // of text that cannot
+constexpr std::int64_t kChunkBytes = std::int64_t{4} << 20;         // of text encoded at once
+constexpr std::int64_t kMostDocumentBytes = std::int64_t{1} << 30;  // of a document encoded as a whole
 
 struct Part {
   std::size_t first, last;  // documents [first, last)
 };
 
-// Depends on the documents alone.
+// Cuts the documents into parts. The result depends on the documents and `part_bytes` alone.
 std::vector<Part> cut_parts(const std::vector<Document>& documents, std::int64_t part_bytes) {
   std::vector<Part> parts;
   std::int64_t bytes = 0;
@@ -54,7 +53,7 @@ std::vector<Part> cut_parts(const std::vector<Document>& documents, std::int64_t
   return parts;
 }
 
-// What the parts of an earlier run must have been made from.
+// Returns the hash of the inputs; parts of an earlier run count only if theirs is equal.
 std::string job_of(const TokenizeOptions& options, const Corpus& corpus, const TokenizerMark& mark) {
   std::uint64_t hash = stable_hash(mark.name) ^ files_hash(options.files);
   const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
@@ -73,8 +72,8 @@ std::vector<SourceFile> text_files(const TokenizeOptions& options) {
   std::vector<SourceFile> files;
   for (NamedFile& named : recognise_files(options.files)) {
     if (named.open != nullptr)
-      throw Error(ExitCode::data, fmt::format("{}: holds tokens already, not text. Leave it out of the input",
-                                              named.file.path));
+      throw Error(ExitCode::data,
+                  fmt::format("{}: is a token file, not text. Leave it out of the input", named.file.path));
     files.push_back(std::move(named.file));
   }
   return files;
@@ -89,7 +88,7 @@ TokenizerMark mark_of(const Tokenizer& tokenizer) {
           tokenizer.eos()};
 }
 
-// Encodes the documents of parts. One for each thread.
+// Encodes the documents of parts. One per thread.
 class PartWriter {
  public:
   PartWriter(const Corpus& corpus, const Tokenizer& tokenizer, const TokenizerMark& mark)
@@ -99,7 +98,8 @@ class PartWriter {
         can_cut_(dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr),
         mark_(mark) {}
 
-  // False when `stop` was asked for first: then nothing is left. Adds to `bytes` and `tokens` what is done.
+  // Writes the part to `path` and adds to `bytes` and `tokens` as it goes. Returns false, and
+  // leaves no file, when `stop` was requested first.
   bool write(const Part& part, const std::string& path, std::stop_token stop,
              std::atomic<std::int64_t>& bytes, std::atomic<std::int64_t>& tokens) {
     TokenFileWriter out(path, mark_, /*durable=*/false);
@@ -159,14 +159,14 @@ class PartWriter {
   std::vector<std::int32_t> ids_;
 };
 
-// A part of an earlier run, if it is whole.
+// Returns a part of an earlier run if it is complete, otherwise nullptr.
 std::unique_ptr<RondoTokens> open_part(const std::string& path, std::size_t documents) {
   if (!fs::exists(path)) return nullptr;
   try {
     auto part = std::make_unique<RondoTokens>(SourceFile{path, ""}, IdLimit{});
     part->verify();
     if (part->documents() == static_cast<std::int64_t>(documents)) return part;
-  } catch (const Error&) {  // torn: it is made again
+  } catch (const Error&) {  // damaged: the part is written again
   }
   return nullptr;
 }
@@ -207,36 +207,37 @@ class Run {
   void make_parts(const PartsFolder& folder) {
     std::atomic<std::size_t> next = 0;
     std::mutex mutex;
-    std::condition_variable ended;
+    std::condition_variable one_ended;
     std::exception_ptr failure;
     const unsigned threads = options_.threads > 0 ? static_cast<unsigned>(options_.threads)
                                                   : std::max(1U, std::thread::hardware_concurrency());
-    std::size_t left = std::min(std::size_t{threads}, parts_.size());
+    std::size_t running = std::min(std::size_t{threads}, parts_.size());
     std::stop_source stop;
-    std::vector<std::jthread> workers;  // joined before what they use goes
-    for (std::size_t i = left; i > 0; --i)
+    std::vector<std::jthread> workers;  // joined before the variables that they use are destroyed
+    for (std::size_t i = running; i > 0; --i)
       workers.emplace_back([&] {
-        std::exception_ptr mine;
+        std::exception_ptr error;
         try {
           PartWriter writer(corpus_, tokenizer_, mark_);
           for (std::size_t p;
                (p = next++) < parts_.size() && make_part(folder, p, writer, stop.get_token());) {
           }
         } catch (...) {
-          mine = std::current_exception();
+          error = std::current_exception();
           stop.request_stop();
         }
         const std::lock_guard lock(mutex);
-        if (failure == nullptr) failure = mine;
-        --left;
-        ended.notify_one();
+        if (failure == nullptr) failure = error;
+        --running;
+        one_ended.notify_one();
       });
     std::unique_lock lock(mutex);
-    while (!ended.wait_for(lock, std::chrono::milliseconds(200), [&] { return left == 0; })) tell(false);
+    while (!one_ended.wait_for(lock, std::chrono::milliseconds(200), [&] { return running == 0; }))
+      report_progress(false);
     lock.unlock();
     workers.clear();
     if (failure != nullptr) std::rethrow_exception(failure);
-    tell(false);
+    report_progress(false);
   }
 
   bool make_part(const PartsFolder& folder, std::size_t number, PartWriter& writer, std::stop_token stop) {
@@ -250,7 +251,7 @@ class Run {
     return writer.write(part, folder.part(number), stop, bytes_, tokens_);
   }
 
-  // The last document of each output file.
+  // Returns the last document of each output file.
   std::vector<std::int64_t> cut_shards(const std::deque<RondoTokens>& parts) const {
     std::vector<std::int64_t> lasts;
     std::int64_t document = 0, tokens = 0;
@@ -273,7 +274,7 @@ class Run {
     std::vector<std::string> names;
     std::optional<TokenFileWriter> out;
     std::int64_t document = 0;
-    tell(true);
+    report_progress(true);
     if (parts.empty()) TokenFileWriter(names.emplace_back(options_.output), mark_, /*durable=*/true).finish();
     for (const RondoTokens& part : parts) {
       for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
@@ -288,7 +289,7 @@ class Run {
         out->finish();
         out.reset();
       }
-      tell(true);
+      report_progress(true);
     }
     return names;
   }
@@ -301,7 +302,7 @@ class Run {
     }
   }
 
-  void tell(bool joining) const {
+  void report_progress(bool joining) const {
     const std::int64_t kept = kept_bytes_;
     report_({bytes_ + kept, total_bytes_, kept, tokens_, joining});
   }

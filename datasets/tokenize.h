@@ -1,14 +1,14 @@
-// Text to token files, on all cores, to be interrupted at any moment.
+// Tokenizes text into token files, on all cores; may be interrupted at any time.
 //
-// The documents of the input, in the order of the data path, are cut into parts of about `part_bytes` of
-// text. Threads tokenize parts into the folder ".OUTPUT.parts" beside the output, each a token file of its
-// own that gets its name when it is whole. When all are there they are joined into the output, and the folder
-// goes. Started again after a kill, with the same input and tokenizer, parts that are there and whole (by
-// their checksums) are kept; where the input changed (paths, sizes, times) or the tokenizer did, all begins
-// again. Until the end the parts need as much disk as the output.
+// The documents of the input, in the order of the data path, are cut into parts of about
+// `part_bytes` of text. Threads write the parts to the folder ".OUTPUT.parts" next to the output.
+// Each part is a token file that gets its name when it is complete. The parts are then joined into
+// the output, and the folder is removed. A second call with the same input and tokenizer keeps the
+// parts whose checksums hold. All parts are discarded if the input (paths, sizes, modification
+// times) or the tokenizer changed. Until the end, the parts take as much disk space as the output.
 //
-// The output depends on the documents, the tokenizer and `shard_tokens` alone: not on threads, parts or
-// interruptions.
+// The output depends on the documents, the tokenizer and `shard_tokens` alone, not on threads,
+// parts or interruptions.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,25 @@
 namespace rondo {
 
 struct TokenizeOptions {
-  std::vector<SourceFile> files;  // of text
+  std::vector<SourceFile> files;  // text files
   std::string input;              // the data path that named them, for messages
   std::string output;             // ends with .tokens
-  std::string text_key = "text";  // of a line of JSONL
+  std::string text_key = "text";  // field of a line of JSONL
   int threads = 0;                // 0: all cores
-  // 0: one file, `output`. Otherwise a file ends with the document in which it comes to this many tokens, and
-  // NAME.tokens becomes NAME-00000-of-00002.tokens, NAME-00001-of-00002.tokens, ...
+  // 0: one file, `output`. Otherwise a file ends with the document that brings it to at least this
+  // many tokens, and NAME.tokens becomes NAME-00000-of-00002.tokens,
+  // NAME-00001-of-00002.tokens, ...
   std::int64_t shard_tokens = 0;
   std::int64_t part_bytes = std::int64_t{64} << 20;
-  bool may_be_empty = false;  // no document is no error
+  bool may_be_empty = false;  // accepts an input without documents
 };
 
-// What has been done, and of how much.
+// Progress of a call of tokenize().
 struct TokenizeProgress {
   std::int64_t bytes = 0, total_bytes = 0;  // of text
-  std::int64_t kept_bytes = 0;              // of `bytes`: in parts of an earlier run
+  std::int64_t kept_bytes = 0;              // the part of `bytes` that an earlier run tokenized
   std::int64_t tokens = 0;
-  bool joining = false;  // the parts are whole, and the output is being written
+  bool joining = false;  // all parts are complete, and the output is being written
 };
 
 struct TokenizeResult {
@@ -49,12 +50,13 @@ struct TokenizeResult {
   std::int64_t skipped_binary = 0, skipped_empty = 0;
 };
 
-// "1.2 GiB of 5.0 GiB, 300 tokens, 20 MiB/s, 190 s left", `seconds` after it began.
+// Returns e.g. "1.2 GiB of 5.0 GiB, 300 tokens, 20 MiB/s, 190 s left". `seconds`: since the start.
 std::string progress_text(const TokenizeProgress& progress, double seconds);
 
-// `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus
-// does; documents that are too long; token files among the input), usage (the output exists), resources
-// (disk full), environment (the output's folder cannot be written, or another process is writing there).
+// Calls `report` on the calling thread, a few times a second. Throws Error: data (the input, as
+// Corpus does; documents that are too long; token files in the input), usage (the output exists),
+// resources (disk full), environment (the output's folder cannot be written, or another process is
+// writing the output).
 TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& report);
 

@@ -1,8 +1,8 @@
-// The index holds offsets and lengths, and contents are read when they are needed; so memory grows with the
-// number of documents and not with their text. JSONL is scanned in chunks of 4 MiB, and a line that is cut is
-// carried over. Part of an escaped document cannot be found without undoing its escapes from the beginning,
-// so such a document is read whole; its two lengths differ, which is the mark. A document that is no longer
-// there is an error.
+// The index contains offsets and lengths, and contents are read on demand. So memory grows with the
+// number of documents, not with their text. JSONL is scanned in chunks of 4 MiB, and an incomplete
+// line is carried over to the next chunk. A part of an escaped document cannot be located without
+// unescaping from the beginning, so such a document is read whole. Its two lengths differ, which
+// marks it. A document that changed on disk is an error.
 #include "datasets/documents/corpus.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ std::string_view CorpusReader::read(const Document& document, std::int64_t begin
   if (read_at(offset, stored_.data(), stored_.size()) != stored_.size()) fail_changed(document);
   if (!escaped) return stored_;
 
-  // A place in escaped text is found only by undoing the escapes from its beginning.
+  // A position in escaped text is found only by unescaping from the beginning.
   text_.clear();
   try {
     append_unescaped(stored_, text_);
@@ -82,19 +82,19 @@ std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t by
 }
 
 void CorpusReader::fail_changed(const Document& document) const {
-  fail(fmt::format(
-      "{}: changed while it was in use: the document of {} bytes at offset {} is not there any more. "
-      "Restore the file, or start a new run on the new data",
-      files_[document.file], document.bytes, document.offset));
+  fail(
+      fmt::format("{}: changed while it was in use: the document of {} bytes at offset {} is missing. "
+                  "Restore the file, or start a new run on the new data",
+                  files_[document.file], document.bytes, document.offset));
 }
 
 void Corpus::index_text(std::uint32_t file, std::string_view id) {
   reader_.open(file);
   char head[kSniffBytes];
-  const std::size_t got = reader_.read_at(0, head, sizeof head);
-  if (std::memchr(head, '\0', got) != nullptr) {
+  const std::size_t bytes_read = reader_.read_at(0, head, sizeof head);
+  if (std::memchr(head, '\0', bytes_read) != nullptr) {
     if (skipped_binary_++ == 0) first_binary_ = files_[file];
-  } else if (got == 0) {
+  } else if (bytes_read == 0) {
     ++skipped_empty_;
   } else {
     documents_.push_back({stable_hash(id), file, 0, reader_.size(), reader_.size()});
@@ -104,7 +104,7 @@ void Corpus::index_text(std::uint32_t file, std::string_view id) {
 void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
   constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
   reader_.open(file);
-  std::string buffer;       // from a line's beginning on
+  std::string buffer;       // starts at the beginning of a line
   std::int64_t offset = 0;  // of the buffer in the file
   for (std::int64_t number = 1, last = 0; !last;) {
     const std::size_t kept = buffer.size();

@@ -1,17 +1,17 @@
-// The documents of a data path: an index of places and lengths, and reads of any part of one.
+// Indexes the documents of a data path, and reads any part of a document.
 //
-// A file is one document (text), a document a line (*.jsonl: objects with a string field, "text" unless it is
-// named), or a packed corpus (*.packed); each may be compressed (text_file.h), and has the documents of the
-// file that it was. Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents
-// and blank lines.
+// A file is one document (text), one document per line (*.jsonl: objects with a string field, by
+// default "text"), or a packed corpus (*.packed). Each may be compressed (text_file.h); its
+// documents are those of the decompressed file. Text files with a NUL in their first 8 KiB are
+// binary and skipped. Empty documents and blank lines are skipped too.
 //
-// Format of *.packed, which opens with one read of its head however many documents it has:
+// Format of *.packed, which is indexed by reading its head alone:
 //   rondo corpus 1\n
-//   <bytes> <path>\n          one line a document; the path is its id, as it would be in a folder
-//   \n
-//   <contents>                of the documents in the same order, with nothing between or after them
+//   <bytes> <path>\n          one line per document; the path is its id, as in a
+//   folder \n
+//   <contents>                of the documents in the same order, contiguous and up to the end
 //
-// The index is immutable; a reader is used by one thread at a time.
+// The index is immutable. A reader is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,47 +26,48 @@
 namespace rondo {
 
 struct Document {
-  std::uint64_t id_hash =
-      0;  // stable_hash of its id: the path below the named folder, in JSONL with ":<line>" after it
+  // stable_hash of the id: the path below the named folder, in JSONL followed by ":<line>".
+  std::uint64_t id_hash = 0;
   std::uint32_t file = 0;
-  std::int64_t offset = 0;        // of its stored bytes in the file, as it was before it was compressed
-  std::int64_t stored_bytes = 0;  // more than `bytes` if and only if JSON escapes are in them
+  std::int64_t offset = 0;        // of its stored bytes in the decompressed file
+  std::int64_t stored_bytes = 0;  // greater than `bytes` if and only if they contain JSON escapes
   std::int64_t bytes = 0;         // of its text, at least 1
 };
 
-// Reads the documents of a list of files. Keeps the file read last open; one that is compressed is fast only
-// forwards.
+// Reads the documents of a list of files. Keeps the last file open. A compressed file is fast in
+// ascending order only.
 class CorpusReader {
  public:
-  explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}  // which outlive the reader
+  // `files` must outlive the reader.
+  explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}
   CorpusReader(const CorpusReader&) = delete;
   CorpusReader& operator=(const CorpusReader&) = delete;
 
-  // Bytes [begin, end) of the document's text; valid until the next call. Costs a read of that
-  // part, or where JSON escapes are in the document, of the document. Throws Error(data) naming the file
-  // when it cannot be opened any more, shrank, or changed so that the document is no longer there.
+  // Returns bytes [begin, end) of the document's text, valid until the next call. Reads only that
+  // part, or the whole document if it contains JSON escapes. Throws Error(data) naming the file
+  // when it cannot be opened, shrank, or changed so that the document is not in it.
   std::string_view read(const Document& document, std::int64_t begin, std::int64_t end);
 
  private:
   friend class Corpus;
   void open(std::uint32_t file);
   std::int64_t size() { return open_->bytes(); }
-  // Of the open file. Fewer bytes than asked for are its end.
+  // Reads from the open file. Returns fewer bytes than requested at its end.
   std::size_t read_at(std::int64_t offset, char* out, std::size_t bytes);
   [[noreturn]] void fail_changed(const Document& document) const;
 
   const std::vector<std::string>& files_;
-  std::optional<TextFile> open_;  // the file read last: a packed corpus or JSONL stays open
+  std::optional<TextFile> open_;  // the last file: a packed corpus or JSONL stays open
   std::uint32_t open_file_ = 0;
-  std::string stored_, text_;  // what read() returns views of
+  std::string stored_, text_;  // buffers of the views that read() returns
 };
 
 class Corpus {
  public:
-  // `paths` as in datasets/documents/files.h. Throws Error(data) naming the file (and line) that is
-  // missing, unreadable or malformed, and when there is no document at all.
+  // Takes paths as in datasets/documents/files.h. Throws Error(data) naming the file (and line)
+  // that is missing, unreadable or malformed, and when there is no document.
   explicit Corpus(std::string_view paths);
-  // Of these files; no document is no error.
+  // Takes a list of files, which may have no documents.
   explicit Corpus(const std::vector<SourceFile>& files, std::string text_key = "text");
 
   const std::vector<Document>& documents() const { return documents_; }
@@ -74,9 +75,9 @@ class Corpus {
   const std::vector<std::string>& paths() const { return files_; }
   std::int64_t skipped_binary() const { return skipped_binary_; }
   std::int64_t skipped_empty() const { return skipped_empty_; }
-  const std::string& first_binary() const { return first_binary_; }  // of those that are skipped
+  const std::string& first_binary() const { return first_binary_; }  // path of the first skipped binary file
 
-  // CorpusReader::read, by a reader of the corpus's own.
+  // As CorpusReader::read.
   std::string_view read(const Document& document, std::int64_t begin, std::int64_t end) {
     return reader_.read(document, begin, end);
   }

@@ -1,5 +1,6 @@
-// zlib and libzstd behind one interface. A program is built with whichever of the two the machine has
-// (cmake/dependencies.cmake); a file of the other kind is then an error that says what to install.
+// zlib and libzstd behind one interface. The program is built with those of them that the machine
+// has (cmake/dependencies.cmake). A file that needs a missing library is an error that names the
+// package to install.
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
-// A recursive walk. A folder is known by device and inode, so links that lead back end there. Names are
-// sorted before they are entered, because of two ways into one folder always the same must count. The
-// listing's file type spares a system call for each regular file. Identifiers are relative to what the user
-// named, so that they are equal on every machine; the last sort is by them.
+// Walks folders recursively. Folders are identified by device and inode, so links that lead back
+// end there. Names are sorted before they are entered, so that of two ways into one folder the same
+// one always counts. The listing's file type saves a system call for each regular file. Ids are
+// relative to the named folder, so they are equal on every machine. The result is sorted by id.
 #include "datasets/documents/files.h"
 
 #include <fmt/format.h>
@@ -27,21 +27,21 @@ namespace fs = std::filesystem;
   throw Error(ExitCode::data, fmt::format("data path \"{}\": {}", entry, what));
 }
 
-// One entry of the list: walks what it names and collects files.
+// Walks one entry of the list and collects its files.
 class Walk {
  public:
   Walk(std::string_view entry, FoundFiles& found) : entry_(entry), found_(found) {}
 
   // `id` is empty for the folder that the user named.
   void visit(const std::string& path, const std::string& id) {
-    std::error_code wrong;
-    const fs::file_type type = fs::status(path, wrong).type();
+    std::error_code error;
+    const fs::file_type type = fs::status(path, error).type();
     if (type == fs::file_type::directory) {
       visit_folder(path, id);
     } else if (type == fs::file_type::regular) {
       found_.files.push_back({path, id.empty() ? fs::path(path).filename().string() : id});
     } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
-      unreadable(path, wrong);
+      unreadable(path, error);
     } else {
       ++found_.skipped_special;
     }
@@ -53,21 +53,21 @@ class Walk {
     if (stat(path.c_str(), &info) != 0) unreadable(path, std::error_code(errno, std::generic_category()));
     if (!seen_.insert({info.st_dev, info.st_ino}).second) return;
 
-    std::error_code wrong;
+    std::error_code error;
     std::vector<std::string> names;
-    fs::directory_iterator it(path, wrong);
-    for (; !wrong && it != fs::directory_iterator(); it.increment(wrong)) {
+    fs::directory_iterator it(path, error);
+    for (; !error && it != fs::directory_iterator(); it.increment(error)) {
       std::string name = it->path().filename().string();
       if (name.front() == '.') {
         ++found_.skipped_hidden;
-      } else if (it->is_symlink(wrong) || !it->is_regular_file(wrong)) {
+      } else if (it->is_symlink(error) || !it->is_regular_file(error)) {
         names.push_back(std::move(name));
-      } else {  // the listing knows its type: no system call a file
+      } else {  // a regular file by the listing: no system call is needed
         found_.files.push_back({path + "/" + name, join(id, name)});
       }
     }
-    if (wrong) unreadable(path, wrong);
-    // Sorted, so that of two ways into one folder it is always the same that counts.
+    if (error) unreadable(path, error);
+    // Sorted, so that of two ways into one folder the same one always counts.
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) visit(path + "/" + name, join(id, name));
   }
@@ -107,8 +107,8 @@ void expand_glob(const std::string& pattern, Walk& walk) {
 void find_entry(const std::string& entry, FoundFiles& found) {
   const std::size_t first = found.files.size();
   Walk walk(entry, found);
-  std::error_code wrong;
-  const bool exists = fs::symlink_status(entry, wrong).type() != fs::file_type::not_found;
+  std::error_code error;
+  const bool exists = fs::symlink_status(entry, error).type() != fs::file_type::not_found;
   if (exists) {
     walk.visit(entry, "");
   } else if (entry.find_first_of("*?[") != std::string::npos) {

@@ -1,10 +1,13 @@
-// What a data path names: files, folders and globs, comma-separated.
+// Lists the files of a data path: comma-separated files, folders and globs.
 //
-// - A folder is read recursively. Symlinks are followed; a folder that was seen already is not entered again,
-//   so loops end. Names that begin with '.' are skipped, and so are sockets, pipes and devices.
-// - A glob has *, ? and [...], none of which crosses a '/'. A folder that matches is read recursively.
-// - A name that exists is taken as it is, whatever characters it has, except that a comma always separates.
-// Files come in the order of the list, and within one entry sorted by the bytes of their path below it.
+// - Folders are read recursively. Symlinks are followed. A folder that was visited is not entered
+//   again, so loops end. Names that begin with '.' are skipped, and so are sockets, pipes
+//   and devices.
+// - A glob has *, ? and [...], none of which matches a '/'. A matching folder is read recursively.
+// - An existing name is taken literally, even if it contains glob characters. A comma always
+//   separates entries.
+// Files are in the order of the list, and within one entry sorted by the bytes of their path
+// below it.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +27,14 @@ struct FoundFiles {
   std::int64_t skipped_hidden = 0, skipped_special = 0;
 };
 
-// The entries of a list: between commas, without the spaces around them; empty ones are left out.
+// Returns the entries between commas, without the spaces around them and without empty entries.
 std::vector<std::string> split_paths(std::string_view paths);
 
-// Throws Error(data) when an entry is missing, matches nothing, or cannot be read.
+// Returns the files of a data path. Throws Error(data) when an entry is missing, matches nothing,
+// or cannot be read.
 FoundFiles find_files(std::string_view paths);
 
-// Of ids, sizes and times of change: another one where any of the files was written since. Throws FileError.
+// Returns a hash of the files' ids, sizes and modification times. Throws FileError.
 std::uint64_t files_hash(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

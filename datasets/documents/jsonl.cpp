@@ -1,7 +1,8 @@
-// A recursive-descent parser that validates the whole line and builds nothing: it returns where the text
-// lies, and how long it will be without escapes. Runs of plain bytes are skipped by a table. Depth is
-// limited, since nesting in a file could exhaust the stack. A later field "text" replaces an earlier one, as
-// other JSON parsers have it. A key may be escaped too, so it is unescaped before it is compared.
+// A recursive-descent parser that validates the whole line and builds no tree. It returns the
+// offset of the text and its length without escapes. Runs of plain bytes are skipped by a table.
+// The depth is limited, since nesting in a file could exhaust the stack. A later field of the same
+// name replaces an earlier one, as in other JSON parsers. A key may be escaped, so it is unescaped
+// before the comparison.
 #include "datasets/documents/jsonl.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxDepth = 512;  // keeps hostile nesting away from the end of the stack
+constexpr int kMaxDepth = 512;  // prevents a stack overflow by hostile nesting
 
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
@@ -22,7 +23,7 @@ constexpr std::array<bool, 256> kPlain = [] {
   return plain;
 }();
 
-// Which some programs begin a file with.
+// Some programs write it at the beginning of a file.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
@@ -51,24 +52,24 @@ class Reader {
     if (!accept(c)) fail(std::string("expected '") + c + "' " + where);
   }
 
-  // The string at this place, quotes excluded.
+  // Reads a string and returns its range without the quotes.
   JsonText string(const char* what) {
     expect('"', what);
-    JsonText found{at_, 0, 0};
+    JsonText text{at_, 0, 0};
     for (;;) {
       const std::size_t run = at_;
       while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
-      found.bytes += at_ - run;
+      text.bytes += at_ - run;
       if (ended()) fail("the string does not end");
       if (peek() == '"') break;
-      found.bytes += utf8_length(escape());
+      text.bytes += utf8_length(escape());
     }
-    found.stored = at_ - found.offset;
+    text.stored = at_ - text.offset;
     ++at_;
-    return found;
+    return text;
   }
 
-  // The code point of the escape at this place.
+  // Reads an escape and returns its code point.
   char32_t escape() {
     if (!accept('\\')) fail("a control character must be escaped in a string");
     if (ended()) fail("the escape does not end");
@@ -123,7 +124,7 @@ class Reader {
     }
   }
 
-  // Calls on_value(key) at every value, which it must read.
+  // Calls on_value(key) at every value; the callback must read the value.
   template <class OnValue>
   void object(int depth, const OnValue& on_value) {
     expect('{', "before an object");

@@ -1,5 +1,5 @@
-// One line of JSONL (RFC 8259, except that bytes above 127 in strings need not be UTF-8): finds the text and
-// undoes its escapes. The whole line is checked, nothing is built.
+// Finds the text in one line of JSONL and undoes its escapes. RFC 8259, except that bytes above 127
+// in strings need not be UTF-8. Validates the whole line and builds no tree.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@ struct JsonError : std::runtime_error {
   std::size_t column;  // from 1, in bytes
 };
 
-// The value of one field of the object in the line, still escaped.
+// The still escaped value of one field of the line's object.
 struct JsonText {
   std::size_t offset = 0;  // of its first byte in the line
   std::size_t stored = 0;  // bytes in the line
-  std::size_t bytes = 0;   // bytes of the text; equal to `stored` if and only if it has no escapes
+  std::size_t bytes = 0;   // bytes of the unescaped text; equal to `stored` if and only if it has no escapes
 };
 
-// Of the field `key`; of several of that name the last counts. Throws JsonError when the line is no JSON
-// object or has no such string.
+// Returns the value of the field `key`; the last one if there are several. Throws JsonError when
+// the line is not a JSON object or has no such string.
 JsonText find_json_text(std::string_view line, std::string_view key = "text");
 
-// Appends the text of a string's stored bytes. Throws JsonError where they are no valid string contents.
+// Appends the unescaped text of a string's stored bytes. Throws JsonError where they are not valid
+// string contents.
 void append_unescaped(std::string_view stored, std::string& out);
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// Documents are shuffled by Fisher and Yates over SplitMix64, with multiplication and rejection for numbers
-// without bias. Samples are too many for a table: a Feistel network permutes the next power of four, and a
-// result beyond the count is permuted again until it is within (cycle walking). Each use of the seed has a
-// stream of its own. All arithmetic is unsigned, whose overflow is defined.
+// Shuffles documents by Fisher-Yates over SplitMix64, with multiplication and rejection for
+// unbiased numbers. Samples are too many for a table. A Feistel network permutes the next power of
+// four, and a result at or above the count is permuted again (cycle walking). Each use of the seed
+// has its own stream. All arithmetic is unsigned, for which overflow is defined.
 #include "datasets/documents/order.h"
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-// Separate streams for separate uses, so that the document order says nothing about the sample order.
+// Separate streams for separate uses, so that document order and sample order are independent.
 enum class Use : std::uint64_t { documents = 1, samples = 2 };
 
 class SplitMix64 {
@@ -24,13 +24,13 @@ class SplitMix64 {
 
   std::uint64_t next() { return mix64(state_ += kGolden); }
 
-  // Uniform in [0, bound) for bound <= 2^32: the high half of a 32 x 32 bit product, drawn again in the few
-  // cases that would favour some results.
+  // Returns a uniform number in [0, bound) for bound <= 2^32: the high half of a 32 x 32 bit
+  // product, with rejection of the results that would be biased.
   std::uint32_t below(std::uint64_t bound) {
-    const std::uint64_t unfair = (std::uint64_t{1} << 32) % bound;
+    const std::uint64_t biased = (std::uint64_t{1} << 32) % bound;
     for (;;) {
       const std::uint64_t product = (next() >> 32) * bound;
-      if ((product & 0xffffffff) >= unfair) return static_cast<std::uint32_t>(product >> 32);
+      if ((product & 0xffffffff) >= biased) return static_cast<std::uint32_t>(product >> 32);
     }
   }
 

@@ -1,4 +1,4 @@
-// The index of a packed corpus; the format stands in datasets/documents/corpus.h.
+// Indexes a packed corpus (format: datasets/documents/corpus.h).
 #include <fmt/format.h>
 
 #include <charconv>
@@ -17,11 +17,11 @@ struct Entry {
   std::string_view path;
 };
 
-// "<bytes> <path>"; false for anything else.
+// Parses "<bytes> <path>". Returns false for anything else.
 bool parse_entry(std::string_view line, Entry& entry) {
   const char* end = line.data() + line.size();
-  const auto [next, wrong] = std::from_chars(line.data(), end, entry.bytes);
-  if (wrong != std::errc() || entry.bytes < 0 || end - next < 2 || *next != ' ') return false;
+  const auto [next, error] = std::from_chars(line.data(), end, entry.bytes);
+  if (error != std::errc() || entry.bytes < 0 || end - next < 2 || *next != ' ') return false;
   entry.path = std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
   return true;
 }

@@ -1,6 +1,6 @@
-// A compressed file is a stream: what is asked for further on is reached by making text and forgetting it,
-// what lies before by beginning again. Its size is known only at its end, and kept. Progress without either a
-// byte taken or a byte made is the end of the input, or damage.
+// A compressed file is a stream. Later offsets are reached by decompressing and discarding text,
+// earlier offsets by starting again. The size is known only at the end, and stored then. A step
+// that neither consumes nor produces bytes means the end of the input, or damage.
 #include "datasets/documents/text_file.h"
 
 #include <fmt/format.h>
@@ -35,50 +35,50 @@ void TextFile::fail(const std::string& what) const {
 void TextFile::rewind() {
   decompressor_ = make_decompressor(path_);
   text_at_ = file_at_ = 0;
-  left_ = {};
+  unread_ = {};
 }
 
 std::size_t TextFile::read_next(std::span<std::byte> out) {
-  std::size_t made = 0;
-  while (made < out.size()) {
-    if (left_.empty()) {
+  std::size_t bytes_read = 0;
+  while (bytes_read < out.size()) {
+    if (unread_.empty()) {
       stored_.resize(kStoredBytes);
-      left_ = std::span(stored_).first(file_.read_some_at(file_at_, stored_));
-      file_at_ += std::ssize(left_);
+      unread_ = std::span(stored_).first(file_.read_some_at(file_at_, stored_));
+      file_at_ += std::ssize(unread_);
     }
-    if (left_.empty() && decompressor_->may_end()) break;
+    if (unread_.empty() && decompressor_->may_end()) break;
     Decompressor::Progress step;
     try {
-      step = decompressor_->run(left_, out.subspan(made));
-    } catch (const std::runtime_error& wrong) {
-      fail(fmt::format("is damaged before byte {}: {}", file_at_, wrong.what()));
+      step = decompressor_->run(unread_, out.subspan(bytes_read));
+    } catch (const std::runtime_error& error) {
+      fail(fmt::format("is damaged before byte {}: {}", file_at_, error.what()));
     }
-    if (step.taken == 0 && step.made == 0) {
-      if (left_.empty()) fail("ends early");
+    if (step.consumed == 0 && step.produced == 0) {
+      if (unread_.empty()) fail("ends early");
       fail(fmt::format("is damaged before byte {}", file_at_));
     }
-    left_ = left_.subspan(step.taken);
-    made += step.made;
+    unread_ = unread_.subspan(step.consumed);
+    bytes_read += step.produced;
   }
-  text_at_ += static_cast<std::int64_t>(made);
-  return made;
+  text_at_ += static_cast<std::int64_t>(bytes_read);
+  return bytes_read;
 }
 
 std::size_t TextFile::read_some_at(std::int64_t offset, std::span<std::byte> out) {
   if (!decompressor_) return file_.read_some_at(offset, out);
   if (offset < text_at_) rewind();
-  std::vector<std::byte> passed_over;
+  std::vector<std::byte> discarded;
   while (text_at_ < offset) {
-    passed_over.resize(static_cast<std::size_t>(std::min<std::int64_t>(offset - text_at_, kStoredBytes)));
-    if (read_next(passed_over) < passed_over.size()) return 0;
+    discarded.resize(static_cast<std::size_t>(std::min<std::int64_t>(offset - text_at_, kStoredBytes)));
+    if (read_next(discarded) < discarded.size()) return 0;
   }
   return read_next(out);
 }
 
 std::int64_t TextFile::bytes() {
-  std::vector<std::byte> passed_over(bytes_ ? 0 : kStoredBytes);
+  std::vector<std::byte> discarded(bytes_ ? 0 : kStoredBytes);
   while (!bytes_)
-    if (read_next(passed_over) < passed_over.size()) bytes_ = text_at_;
+    if (read_next(discarded) < discarded.size()) bytes_ = text_at_;
   return *bytes_;
 }
 

@@ -1,10 +1,11 @@
-// A file of text, which may be compressed; its name says so: *.gz (RFC 1952, by zlib), *.zst (RFC 8878, by
-// libzstd). Members or frames that follow each other are one text. Any other file is read as it is.
+// Reads a text file that may be compressed, by the suffix of its name: *.gz (RFC 1952, by zlib),
+// *.zst (RFC 8878, by libzstd). Consecutive members or frames are one text. Any other file is read
+// as it is.
 //
-// Offsets and sizes are bytes of text. A compressed file is decompressed from its beginning to wherever it is
-// read, so it is fast forwards only; memory is some hundred KiB, for *.zst up to the 128 MiB of its window.
-// Used by one thread at a time. Throws Error(data) naming the file where it cannot be opened, is damaged,
-// ends early, or the program was built without the library.
+// Offsets and sizes are bytes of text. A compressed file is decompressed from its beginning up to
+// the requested offset, so only ascending reads are fast. Memory is some hundred KiB; for *.zst up
+// to its window of 128 MiB. Used by one thread at a time. Throws Error(data) naming the file when
+// it cannot be opened, is damaged, ends early, or the program was built without the library.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +21,24 @@
 
 namespace rondo {
 
-// "a.jsonl" of "a.jsonl.gz"; a name that says nothing of compression stays.
+// Returns "a.jsonl" for "a.jsonl.gz", and other names unchanged.
 std::string_view without_compression(std::string_view name);
 inline bool is_compressed(std::string_view name) { return without_compression(name).size() < name.size(); }
 
-// One way of compression. Finds no file and no name.
+// One compression format. It sees bytes, not files.
 class Decompressor {
  public:
   virtual ~Decompressor() = default;
   struct Progress {
-    std::size_t taken = 0, made = 0;
+    std::size_t consumed = 0, produced = 0;
   };
-  // Takes compressed bytes and makes text, as far as both reach. Throws std::runtime_error saying what is
-  // wrong with the bytes.
+  // Decompresses from `in` to `out` until either is exhausted. Throws std::runtime_error with the
+  // reason when the bytes are damaged.
   virtual Progress run(std::span<const std::byte> in, std::span<std::byte> out) = 0;
-  // Whether the bytes so far are whole: the file may end here.
+  // Returns true when the file may end after the bytes so far.
   virtual bool may_end() const = 0;
 };
-// Of the name's suffix; nullptr where it has none.
+// Returns the decompressor for the path's suffix; nullptr for an uncompressed file.
 std::unique_ptr<Decompressor> make_decompressor(const std::string& path);
 
 class TextFile {
@@ -45,7 +46,7 @@ class TextFile {
   explicit TextFile(std::string path);
 
   std::int64_t bytes();  // reads a compressed file to its end, once
-  // The text at `offset`; less than asked for is its end.
+  // Reads text at `offset`. Returns fewer bytes than requested at the end of the text.
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out);
 
  private:
@@ -55,10 +56,10 @@ class TextFile {
 
   std::string path_;
   InputFile file_;
-  std::unique_ptr<Decompressor> decompressor_;  // nullptr: a file that is read as it is
-  std::int64_t text_at_ = 0, file_at_ = 0;      // of what is read next
-  std::vector<std::byte> stored_;               // of the file before file_at_
-  std::span<const std::byte> left_;             // of stored_, not taken yet
+  std::unique_ptr<Decompressor> decompressor_;  // nullptr: an uncompressed file
+  std::int64_t text_at_ = 0, file_at_ = 0;      // positions of the next byte of text and of the file
+  std::vector<std::byte> stored_;               // bytes of the file before file_at_
+  std::span<const std::byte> unread_;           // the part of stored_ that is not consumed
   std::optional<std::int64_t> bytes_;
 };
 

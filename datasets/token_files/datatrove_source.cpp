@@ -1,10 +1,10 @@
-// datatrove's tokenized documents:
+// Reads datatrove's tokenized documents:
 //   X.ds           the ids, unsigned, of 2 or 4 bytes
 //   X.ds.index     u64 ends of the documents, counted in tokens
-//   X.ds.metadata  may be there; lines "<tokenizer>|<bytes of an id>" (older: without the bytes), "<tokens>",
-//   ...
-// The width is the size of X.ds over the last end. Where the metadata says width or tokens too, they must
-// agree.
+//   X.ds.metadata  optional lines "<tokenizer>|<bytes of an id>" (older: without the bytes),
+//                  "<tokens>", ...
+// The width of an id is the size of X.ds divided by the last end. If the metadata names a width or
+// a number of tokens, it must agree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,13 +24,13 @@ class DatatroveTokens final : public TokenFile {
         ids_(file.path, FileUse::data),
         index_(file.path + ".index", FileUse::data) {
     if (index_.size() % 8 != 0)
-      fail(fmt::format("its .index has {} bytes, and an index is 8 bytes a document", index_.size()));
+      fail(fmt::format("its .index has {} bytes, not a multiple of 8", index_.size()));
     const std::uint64_t total = documents() == 0 ? 0 : end_of(documents() - 1);
     const auto size = static_cast<std::uint64_t>(ids_.size());
     if (total == 0 ? size != 0 : (size % total != 0 || (size / total != 2 && size / total != 4)))
       fail(
-          fmt::format("{} bytes, and the index ends at token {}: a token would not have 2 or 4 bytes. One of "
-                      "the two files is cut, or of another data set",
+          fmt::format("{} bytes, but its index ends at token {}, which is not 2 or 4 bytes per token. One of "
+                      "the two files is truncated, or belongs to another data set",
                       size, total));
     total_ = static_cast<std::int64_t>(total);
     width_ = total == 0 ? 2 : static_cast<std::int64_t>(size / total);
@@ -63,7 +63,7 @@ class DatatroveTokens final : public TokenFile {
                        ids_.size(), total_));
     const auto count = number(second);
     if (count && *count != total_)
-      fail(fmt::format("its .metadata says {} tokens, and its .index {}", *count, total_));
+      fail(fmt::format("its .metadata says {} tokens, but its .index {}", *count, total_));
   }
 
   std::uint64_t end_of(std::int64_t document) const { return index_.load<std::uint64_t>(8 * document); }

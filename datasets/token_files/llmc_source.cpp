@@ -1,10 +1,11 @@
-// llm.c's token file: a header of 256 i32, of which [0] is the magic, [1] the version and [2] the number of
-// tokens, then the ids, unsigned, and nothing after them.
-//   magic 20240520, version 1: GPT-2,   ids of 2 bytes; every document begins with the end-of-text token,
-//   50256 magic 20240801, version 7: Llama 3, ids of 4 bytes; every document begins with the begin-of-text
-//   token, 128000
-// It has no index: documents are found, and all ids checked, by reading them once when the file is opened.
-// Tokens before the first such token are a document too.
+// Reads llm.c's token file: a header of 256 i32, then unsigned ids up to the end of the file.
+// Header word 0 is the magic, word 1 the version, word 2 the number of tokens.
+//   magic 20240520, version 1: GPT-2, ids of 2 bytes; every document begins with the
+//                              end-of-text token, 50256
+//   magic 20240801, version 7: Llama 3, ids of 4 bytes; every document begins with the
+//                              begin-of-text token, 128000
+// The format has no index. Opening a file reads all ids once, checks them and finds the documents.
+// Tokens before the first such token form a document too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr std::int64_t kLlmcHeaderBytes = 1024;
 struct Kind {
   std::int32_t magic, version;
   IdType type;
-  std::int64_t first;  // id that a document begins with
+  std::int64_t first;  // first id of every document
 };
 constexpr std::array<Kind, 2> kKinds = {
     {{20240520, 1, IdType::u16, 50256}, {20240801, 7, IdType::u32, 128000}}};
@@ -29,7 +30,8 @@ class LlmcTokens final : public TokenFile {
  public:
   LlmcTokens(const SourceFile& file, IdLimit limit)
       : TokenFile(file, std::move(limit)), file_(file.path, FileUse::data) {
-    if (file_.size() < kLlmcHeaderBytes) fail("cut: llm.c's token files begin with a header of 1024 bytes");
+    if (file_.size() < kLlmcHeaderBytes)
+      fail("truncated: llm.c's token files begin with a header of 1024 bytes");
     const auto magic = file_.load<std::int32_t>(0), version = file_.load<std::int32_t>(4),
                count = file_.load<std::int32_t>(8);
     for (const Kind& kind : kKinds)

@@ -1,14 +1,14 @@
-// Megatron-LM's indexed data set. X.bin holds the ids, X.idx:
-//   bytes   what
+// Reads Megatron-LM's indexed data set. X.bin contains the ids, X.idx:
+//   bytes   content
 //   0..8    "MMIDIDX\0\0"
 //   9..16   u64 version, 1
 //   17      u8 type of an id: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16
 //   18..25  u64 sequences S
 //   26..33  u64 entries D of the document index
-//   34..    S i32 lengths in tokens; S i64 byte offsets in X.bin; D i64 sequence numbers; S i8 modes, or
-//   nothing
-// A document is the sequences from one entry of the document index up to the next: the first entry is 0, the
-// last S.
+//   34..    S i32 lengths in tokens; S i64 byte offsets in X.bin; D i64 sequence numbers;
+//           optionally S i8 modes
+// A document is the sequences from one entry of the document index up to the next. The first entry
+// is 0, the last S.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,21 +46,23 @@ class MegatronTokens final : public TokenFile {
       fail(fmt::format("version {} of its .idx is unknown, only 1 is", version));
     const auto code = index_.load<std::uint8_t>(17);
     const std::optional<IdType> type = type_of(code);
-    if (!type) fail(fmt::format("ids of type {} are no integers that Rondo knows (1 to 5, and 8)", code));
+    if (!type)
+      fail(fmt::format("ids of type {} are not supported; supported are the integer types 1 to 5 and 8",
+                       code));
     type_ = *type;
     const auto sequences = index_.load<std::uint64_t>(18), entries = index_.load<std::uint64_t>(26);
     const auto body = static_cast<std::uint64_t>(index_.size() - kMegatronHeaderBytes);
     const bool fits = sequences <= body / 12 && entries <= body / 8;
     const std::uint64_t expected = fits ? 12 * sequences + 8 * entries : 0;
     if (!fits || (body != expected && body != expected + sequences))
-      fail(fmt::format("{} sequences and {} entries of documents do not make an .idx of {} bytes", sequences,
+      fail(fmt::format("{} sequences and {} entries of documents do not give an .idx of {} bytes", sequences,
                        entries, index_.size()));
     sequences_ = static_cast<std::int64_t>(sequences);
     offsets_ = kMegatronHeaderBytes + 4 * sequences_;
     entries_ = offsets_ + 8 * sequences_;
     documents_ = entries == 0 ? 0 : static_cast<std::int64_t>(entries) - 1;
     if (entries == 0 ? sequences != 0 : (entry(0) != 0 || entry(documents_) != sequences_))
-      fail(fmt::format("the index of documents must lead from sequence 0 to {}", sequences_));
+      fail(fmt::format("the index of documents must begin at sequence 0 and end at {}", sequences_));
   }
 
   const char* format() const override { return "Megatron-LM"; }
@@ -73,7 +75,7 @@ class MegatronTokens final : public TokenFile {
     std::int64_t sum = 0;
     for (std::int64_t sequence = first; sequence < last; ++sequence) {
       const std::int64_t length = length_of(document, sequence);
-      // Sequences may lie on each other, so their sum has no bound in the file's size.
+      // Sequences may overlap, so the size of the file does not bound their sum.
       if (__builtin_add_overflow(sum, length, &sum) || sum > kMostTokens)
         fail(fmt::format("document {} is longer than 2^48 tokens: the index is damaged", document));
     }
@@ -97,14 +99,14 @@ class MegatronTokens final : public TokenFile {
     return index_.load<std::int64_t>(offsets_ + 8 * sequence);
   }
 
-  // Also checks that the sequence lies in X.bin.
+  // Returns the length of a sequence after a check that X.bin contains it.
   std::int64_t length_of(std::int64_t document, std::int64_t sequence) const {
     const std::int64_t length = index_.load<std::int32_t>(kMegatronHeaderBytes + 4 * sequence),
                        offset = offset_of(sequence);
     if (length < 0 || offset < 0 || offset > ids_.size() || length > (ids_.size() - offset) / bytes_of(type_))
       fail(fmt::format(
           "document {}: sequence {} of {} tokens at byte {} is not within the {} bytes of the file: "
-          "it is cut, or its .idx is damaged",
+          "it is truncated, or its .idx is damaged",
           document, sequence, length, offset, ids_.size()));
     return length;
   }
@@ -112,7 +114,7 @@ class MegatronTokens final : public TokenFile {
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override {
     const auto [first, last] = sequences_of(document);
-    std::int64_t at = 0;  // of the sequence in the document
+    std::int64_t at = 0;  // offset of the sequence in the document
     for (std::int64_t sequence = first; sequence < last && at < end; ++sequence) {
       const std::int64_t length = length_of(document, sequence);
       const std::int64_t from = std::max(begin - at, std::int64_t{0}), to = std::min(end - at, length);

@@ -1,7 +1,7 @@
-// mkdir decides who began: only a process that made the folder looks for a finished output, since one that
-// finds the folder is resuming. Then a lock on the folder keeps a second process out. Parts count only
-// with the job file that says what they were made from; it is written under another name and renamed, and it
-// is the first to be removed. A file system without locks is accepted.
+// mkdir decides which process began. Only the process that created the folder checks for a finished
+// output, since one that finds the folder resumes. A lock on the folder then keeps other processes
+// out. Parts count only if the job file is equal to this job's. It is replaced atomically and
+// removed first. A file system without locks is accepted.
 #include "datasets/token_files/parts_folder.h"
 
 #include <fmt/format.h>
@@ -26,13 +26,13 @@ constexpr std::string_view kSuffix = ".tokens";
 
 std::string stem_of(const std::string& output) { return output.substr(0, output.size() - kSuffix.size()); }
 
-// The output, or the first of its shards, that is there; "" if there is none.
+// Returns the output or one of its shards, if one exists; otherwise "".
 std::string finished_output(const std::string& output) {
-  std::error_code wrong;
-  if (fs::exists(output, wrong)) return output;
+  std::error_code error;
+  if (fs::exists(output, error)) return output;
   const std::string stem = fs::path(stem_of(output)).filename().string();
-  for (auto it = fs::directory_iterator(folder_of(output), wrong); !wrong && it != fs::directory_iterator();
-       it.increment(wrong)) {
+  for (auto it = fs::directory_iterator(folder_of(output), error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
     const std::string name = it->path().filename().string();
     static const std::regex shard("-[0-9]{5}-of-[0-9]{5}\\.tokens");
     if (name.starts_with(stem) && std::regex_match(name.substr(stem.size()), shard))
@@ -41,14 +41,14 @@ std::string finished_output(const std::string& output) {
   return "";
 }
 
-// The job goes first: parts without one are of no use.
+// Removes the job file first: parts without it do not count.
 void remove_contents(const fs::path& folder) {
-  std::error_code wrong;
-  fs::remove(folder / "job", wrong);
-  for (auto it = fs::directory_iterator(folder, wrong); !wrong && it != fs::directory_iterator();
-       it.increment(wrong)) {
-    std::error_code kept;
-    if (it->path().filename() != FolderLock::kFile) fs::remove(it->path(), kept);
+  std::error_code error;
+  fs::remove(folder / "job", error);
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->path().filename() != FolderLock::kFile) fs::remove(it->path(), ignored);
   }
 }
 
@@ -65,10 +65,10 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
                 fmt::format("the output \"{}\" must be a file name that ends with .tokens", output));
   folder_ = folder_of(output) / fmt::format(".{}.parts", fs::path(output).filename().string());
   if (::mkdir(folder_.c_str(), 0777) == 0) {
-    if (const std::string there = finished_output(output); !there.empty()) {
+    if (const std::string finished = finished_output(output); !finished.empty()) {
       ::rmdir(folder_.c_str());
       throw Error(ExitCode::usage,
-                  fmt::format("{} exists already: remove it, or name another output", there));
+                  fmt::format("{} exists already: remove it, or name another output", finished));
     }
   } else if (errno != EEXIST) {
     throw FileError("write", folder_, errno, FileUse::output);
@@ -78,7 +78,7 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
     throw Error(ExitCode::environment,
                 fmt::format("another process is writing {}: wait for it, or name another output", output));
   std::ifstream in(folder_ / "job", std::ios::binary);
-  if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {
+  if (const std::string saved_job{std::istreambuf_iterator<char>(in), {}}; saved_job != job) {
     remove_contents(folder_);
     replace_file(folder_ / "job", job, FileUse::output);
   }

@@ -1,6 +1,6 @@
-// The folder of a tokenization that is under way: ".OUTPUT.parts" beside the output, with a file "job" that
-// says what the parts were made from. It is locked while it is used, so that two processes do not write one
-// output.
+// The folder of an unfinished tokenization: ".OUTPUT.parts" next to the output. Its file "job"
+// identifies the inputs of the parts. The folder is locked while it is in use, so that two
+// processes do not write one output.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@
 
 namespace rondo {
 
-// `output`, or its file `number` of `count`: NAME-00001-of-00002.tokens. `count` 0: not cut, `output` itself.
+// Returns the name of file `number` of `count`, e.g. NAME-00001-of-00002.tokens; `output` for a
+// `count` of 0.
 std::string shard_name(const std::string& output, std::size_t number, std::size_t count);
 
 class PartsFolder {
  public:
-  // Makes or enters the folder. Parts of another job are removed. Throws Error: usage when there is no such
-  // folder but an output (a finished one is not overwritten); environment when another process holds it;
-  // resources or environment when it cannot be written.
+  // Creates or opens the folder, and removes the parts of another job. Throws Error: usage when the
+  // output exists and the folder does not (a finished output is not overwritten); environment when
+  // another process holds the lock; resources or environment when the folder cannot be written.
   PartsFolder(const std::string& output, const std::string& job);
   PartsFolder(const PartsFolder&) = delete;
   PartsFolder& operator=(const PartsFolder&) = delete;

@@ -1,7 +1,7 @@
-// The header's checksum comes before its numbers are believed, and each count is bounded by the bytes of the
-// file before it is multiplied. Then the parts must add up to the size exactly, so a file that was cut or
-// extended does not open. The index is checked entry by entry when it is used, and as a whole by verify()
-// alone.
+// Checks the header's checksum before its numbers are used. Each count is bounded by the size of
+// the file before it is multiplied. The sections must then add up to the size exactly, so a
+// truncated or extended file does not open. An index entry is checked when it is used; verify()
+// checks the whole index.
 #include "datasets/token_files/rondo_source.h"
 
 #include <fmt/format.h>
@@ -14,27 +14,27 @@ namespace rondo {
 
 RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
     : TokenFile(file, std::move(limit)), file_(file.path, FileUse::data) {
-  constexpr const char* kAgain = "Make it again with `rondo data tokenize`";
-  const std::size_t head = file_.read_some_at(0, std::as_writable_bytes(std::span(&header_, 1)));
-  if (head < sizeof header_ || std::memcmp(header_.magic, kTokenMagic, sizeof header_.magic) != 0)
+  constexpr const char* kRemedy = "Write it again with `rondo data tokenize`";
+  const std::size_t header_bytes = file_.read_some_at(0, std::as_writable_bytes(std::span(&header_, 1)));
+  if (header_bytes < sizeof header_ || std::memcmp(header_.magic, kTokenMagic, sizeof header_.magic) != 0)
     fail(
-        "a token file begins with \"rondotok\" and a header of 256 bytes. Make one with `rondo data "
+        "a token file begins with \"rondotok\" and a header of 256 bytes. Write one with `rondo data "
         "tokenize`");
   if (header_.version != kTokenVersion)
-    fail(fmt::format("version {} of the format is unknown here, only {} is. {}", header_.version,
-                     kTokenVersion, kAgain));
+    fail(fmt::format("version {} of the format is not supported, only {} is. {}", header_.version,
+                     kTokenVersion, kRemedy));
   if (header_.header_hash != XXH3_64bits(&header_, offsetof(TokenFileHeader, header_hash)))
-    fail(fmt::format("the header is damaged: its checksum differs. {}", kAgain));
+    fail(fmt::format("the header is damaged: its checksum differs. {}", kRemedy));
   if (header_.token_bytes != 2 && header_.token_bytes != 4)
     fail(fmt::format("a token has 2 or 4 bytes, not {}", header_.token_bytes));
-  // Nothing is multiplied before it is known to fit: each count is bounded by the bytes that are there.
+  // Each count is bounded by the size of the file before it is multiplied, so no product overflows.
   const auto body = static_cast<std::uint64_t>(file_.size() - kTokenHeaderBytes);
   if (header_.tokens > body / header_.token_bytes || header_.documents > body / 16 ||
       padded_bytes() + 16 * header_.documents != body)
-    fail(
-        fmt::format("{} tokens of {} bytes in {} documents do not make a file of {} bytes: it was cut or "
-                    "extended. {}",
-                    header_.tokens, header_.token_bytes, header_.documents, file_.size(), kAgain));
+    fail(fmt::format(
+        "{} tokens of {} bytes in {} documents do not give a file of {} bytes: it was truncated or "
+        "extended. {}",
+        header_.tokens, header_.token_bytes, header_.documents, file_.size(), kRemedy));
   index_ = kTokenHeaderBytes + static_cast<std::int64_t>(padded_bytes());
 }
 

@@ -1,4 +1,4 @@
-// Reads Rondo's own token file; the format stands in datasets/token_files/token_writer.h.
+// Reads Rondo's own token file (format: datasets/token_files/token_writer.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace rondo {
 
 class RondoTokens final : public TokenFile {
  public:
-  // Checks the header, its checksum and that the sizes fit together: a few microseconds, whatever the size.
+  // Checks the header, its checksum and that the sizes are consistent. Takes a few microseconds for
+  // any size.
   RondoTokens(const SourceFile& file, IdLimit limit);
 
   const char* format() const override { return "Rondo tokens, version 1"; }
@@ -25,17 +26,17 @@ class RondoTokens final : public TokenFile {
   std::string tokenizer() const override;
   std::string identity() const override;
   void verify() override;
-  IdRange id_range(std::int64_t limit) override;  // from the header, of all tokens
+  IdRange id_range(std::int64_t limit) override;  // the range of all tokens, from the header
 
   const TokenFileHeader& header() const { return header_; }
-  // Tokens [begin, end) of a document as they lie in the file.
+  // Returns the bytes of tokens [begin, end) of a document as the file stores them.
   std::vector<std::byte> stored(std::int64_t document, std::int64_t begin, std::int64_t end) const;
 
  private:
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override;
   std::uint64_t padded_bytes() const { return (header_.tokens * header_.token_bytes + 7) / 8 * 8; }
-  // Throws Error(data), "the <what> checksum differs".
+  // Throws Error(data), "the <what> checksum differs", unless the bytes have this hash.
   void check_hash(std::int64_t offset, std::uint64_t bytes, std::uint64_t hash, const char* what) const;
   std::int64_t place_of(std::int64_t document, std::int64_t token) const {
     const auto first = static_cast<std::int64_t>(begin_of(document));
@@ -48,7 +49,7 @@ class RondoTokens final : public TokenFile {
 
   InputFile file_;
   TokenFileHeader header_;
-  std::int64_t index_ = 0;  // where it begins
+  std::int64_t index_ = 0;  // offset of the index
 };
 
 }  // namespace rondo

@@ -1,7 +1,8 @@
-// read() is final and a format gives only raw ids: so every id of every format is checked against the
-// vocabulary before anything is computed with it. Ids are loaded with memcpy, since formats do not align
-// them, out of the end of the room for the widened ones. A document's hash comes from the file's relative
-// path and its number, so a split is the same on every machine. Large scans go in chunks.
+// read() is final and a format provides only raw ids, so every id of every format is checked
+// against the vocabulary before it is used. Ids are loaded with memcpy, since formats do not align
+// them. They are read into the end of the output buffer and widened in place. A document's hash is
+// derived from the file's relative path and the document's number, so a split is the same on
+// every machine.
 #include "datasets/token_files/token_file.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ void widen(const std::byte* from, std::int64_t count, std::int64_t* ids) {
   for (std::int64_t i = 0; i < count; ++i) {
     T id;
     std::memcpy(&id, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof id);
-    ids[i] = static_cast<std::int64_t>(id);  // NOLINT(bugprone-signed-char-misuse): a signed id stays so
+    ids[i] = static_cast<std::int64_t>(id);  // NOLINT(bugprone-signed-char-misuse): keeps the sign
   }
 }
 
@@ -40,7 +41,7 @@ std::int64_t bytes_of(IdType type) { return kIdTypes[static_cast<std::size_t>(ty
 
 void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
                  std::int64_t* ids) {
-  // Widening goes forwards: it never writes over an id that it has yet to read.
+  // Widens in ascending order: an id is never overwritten before it is read.
   const std::span<std::byte> room = std::as_writable_bytes(std::span(ids, static_cast<std::size_t>(count)));
   const std::span<std::byte> stored = room.last(static_cast<std::size_t>(count * bytes_of(type)));
   file.read_at(offset, stored);
@@ -71,18 +72,17 @@ void TokenFile::read(std::int64_t document, std::int64_t begin, std::int64_t end
 
 void TokenFile::check_ids(std::int64_t document, std::int64_t begin,
                           std::span<const std::int64_t> ids) const {
-  const auto bad =
+  const auto invalid =
       std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
-  if (bad != ids.end()) fail_id(document, begin + (bad - ids.begin()), *bad);
+  if (invalid != ids.end()) fail_id(document, begin + (invalid - ids.begin()), *invalid);
 }
 
 void TokenFile::fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const {
-  const std::string at = fmt::format("document {}: token {} is {}", document, token, id);
-  if (id < 0) fail(at + ", and no id is negative. The file is damaged, or of another format");
-  fail(
-      fmt::format("{}, but the {} tokenizer has ids below {}. Set training.tokenizer to the tokenizer that "
-                  "made the file",
-                  at, limit_.owner, limit_.size));
+  const std::string token_text = fmt::format("document {}: token {} is {}", document, token, id);
+  if (id < 0) fail(token_text + ", but ids are not negative. The file is damaged, or has another format");
+  fail(fmt::format(
+      "{}, but the {} tokenizer has ids below {}. Set training.tokenizer to the tokenizer of the file",
+      token_text, limit_.owner, limit_.size));
 }
 
 std::uint64_t TokenFile::id_hash(std::int64_t document) const {

@@ -1,5 +1,5 @@
-// Files that hold token ids: what the four formats share. The token ids and the index of documents are read
-// when they are needed, so a file opens at once whatever its size; an index entry is checked when it is used.
+// The common part of the four formats of token files. Ids and the index of documents are read on
+// demand, so a file of any size opens at once. An index entry is checked when it is used.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace rondo {
 enum class IdType { u8, i8, u16, i16, u32, i32, i64 };
 const char* name_of(IdType type);
 std::int64_t bytes_of(IdType type);
-// `count` ids that begin at byte `offset`, widened.
+// Reads `count` ids at byte `offset` and widens them.
 void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
                  std::int64_t* ids);
 
-// Ids are in [0, size); `owner` is the tokenizer that says so.
+// The valid ids, [0, size). `owner`: the tokenizer that has this limit.
 struct IdLimit {
   std::int64_t size = std::numeric_limits<std::int64_t>::max();
   std::string owner;
 };
 
 struct IdRange {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = -1;  // least > most: no token
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = -1;  // least > most: no tokens
 };
 
 class TokenFile : public TokenSource {
@@ -42,12 +42,12 @@ class TokenFile : public TokenSource {
   virtual const char* format() const = 0;
   virtual IdType id_type() const = 0;
   virtual std::int64_t total_tokens() const = 0;
-  // "" where the file does not say.
+  // Returns the tokenizer's name; "" if the file has none.
   virtual std::string tokenizer() const { return ""; }
-  // Reads everything and throws Error(data) for the first damage found: checksums where the format has them,
-  // and always the whole index and every id.
+  // Reads the whole file and throws Error(data) for the first damage: checksums where the format
+  // has them, the whole index and every id.
   virtual void verify();
-  // Of the first `limit` tokens; REQUIRES an intact index.
+  // Returns the range of the first `limit` ids. REQUIRES an intact index.
   virtual IdRange id_range(std::int64_t limit);
 
   const std::string& path() const { return path_; }
@@ -57,13 +57,14 @@ class TokenFile : public TokenSource {
       : path_(file.path), id_(file.id), limit_(std::move(limit)) {}
   virtual void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                         std::int64_t* ids) const = 0;
-  // The length of a document whose tokens are [begin, end) of `total`. Throws Error(data) where that cannot
-  // be.
+  // Returns the length of a document with tokens [begin, end) of `total`. Throws Error(data) for an
+  // invalid range.
   std::int64_t checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
                               std::int64_t total) const;
-  // Throws Error(data) naming the first of these tokens of the document, from `begin` on, that is no id.
+  // Throws Error(data) naming the first invalid id. `ids` are tokens `begin`, `begin` + 1, ... of
+  // the document.
   void check_ids(std::int64_t document, std::int64_t begin, std::span<const std::int64_t> ids) const;
-  [[noreturn]] void fail(const std::string& what) const;  // "<path>: <what>", as Error(data)
+  [[noreturn]] void fail(const std::string& what) const;  // throws Error(data), "<path>: <what>"
 
  private:
   [[noreturn]] void fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const;
@@ -72,19 +73,19 @@ class TokenFile : public TokenSource {
   IdLimit limit_;
 };
 
-// Each throws Error(data) naming the file when it is not of the format, or its sizes do not fit together.
+// Open a file of their format. Throw Error(data) naming the file when it has another format, or its
+// sizes are inconsistent.
 std::unique_ptr<TokenFile> open_rondo_tokens(const SourceFile& file, IdLimit limit);
-std::unique_ptr<TokenFile> open_megatron(const SourceFile& bin,
-                                         IdLimit limit);  // X.bin; X.idx lies beside it
-std::unique_ptr<TokenFile> open_datatrove(const SourceFile& ds, IdLimit limit);  // X.ds; X.ds.index beside it
+std::unique_ptr<TokenFile> open_megatron(const SourceFile& bin, IdLimit limit);  // also reads X.idx
+std::unique_ptr<TokenFile> open_datatrove(const SourceFile& ds, IdLimit limit);  // also reads X.ds.index
 std::unique_ptr<TokenFile> open_llmc(const SourceFile& bin, IdLimit limit);
 
-// One file of a data path: a token file, or text where `open` is null.
+// A file of a data path: a token file, or text if `open` is null.
 struct NamedFile {
   SourceFile file;
   std::unique_ptr<TokenFile> (*open)(const SourceFile&, IdLimit) = nullptr;
 };
-// Recognises formats and takes the files that belong together as one. The order stays.
+// Recognises formats and merges the files of one data set into one entry. Keeps the order.
 std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

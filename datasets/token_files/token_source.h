@@ -1,9 +1,9 @@
-// Where training tokens come from: documents of token ids, each with a hash of its id and a length.
+// A source of training tokens: documents of token ids, each with a length and a hash of its id.
 //
-// Text becomes tokens as it is read, with BOS before and EOS after each document, where a byte is a token;
-// for other tokenizers it becomes a token file first. Token files hold the ids already: a document is its
-// tokens as they are stored, and nothing is put around it. Which separators are in the file is the business
-// of what wrote it; `rondo data tokenize` writes BOS and EOS.
+// If a byte is a token, text is tokenized as it is read, with BOS before and EOS after each
+// document. For other tokenizers it is first written to a token file. A document of a token file is
+// its stored ids; no separator is added. The program that writes the file decides about separators:
+// `rondo data tokenize` writes BOS and EOS.
 //
 // A source is used by one thread at a time.
 #pragma once
@@ -14,25 +14,27 @@
 
 namespace rondo {
 
-// What was found, for the log.
+// Counts of files, for the log.
 struct SourceCounts {
   std::int64_t files = 0;
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
-  std::vector<std::string> warnings{};  // of files that are skipped as binary, or listed twice
+  std::vector<std::string> warnings{};  // about skipped binary files, and files that are listed twice
 };
 
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual std::int64_t documents() const = 0;
-  // Of `document` in [0, documents()); 0 is possible. Throws Error(data) where the index is damaged.
+  // Returns the length of `document` in [0, documents()), which may be 0. Throws Error(data) when
+  // the index is damaged.
   virtual std::int64_t tokens(std::int64_t document) const = 0;
-  // The same on every machine; decides whether a document is held out.
+  // Returns the hash that decides whether a document is held out; the same on every machine.
   virtual std::uint64_t id_hash(std::int64_t document) const = 0;
-  // Writes tokens [begin, end) of the document to `ids`. Throws Error(data) naming the file when it changed
-  // since it was opened, or holds an id that the tokenizer does not have.
+  // Writes tokens [begin, end) of the document to `ids`. Throws Error(data) naming the file when it
+  // changed after it was opened, or contains an id that the tokenizer does not have.
   virtual void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) = 0;
-  // What decides the tokens beside the documents' ids and lengths; part of a run's fingerprint.
+  // Returns what determines the tokens in addition to the documents' ids and lengths; part of a
+  // run's fingerprint.
   virtual std::string identity() const = 0;
   virtual SourceCounts counts() const = 0;
 };

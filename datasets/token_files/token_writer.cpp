@@ -1,7 +1,7 @@
-// Tokens stream through a buffer and a running hash; the header is written last, at the beginning of the
-// file, when counts and hashes are known. The rename comes after that, so a file with its name is whole.
-// Narrowing to two bytes collects all ids by OR and checks once: one id that is too large, or negative, sets
-// a high bit. The index is kept in memory, 16 bytes a document.
+// Streams tokens through a buffer and a running hash. The header is written last, when counts and
+// hashes are known, and the file is renamed after that. So a file with its final name is complete.
+// Narrowing to two bytes combines all ids by OR and checks once: a negative or too large id sets a
+// high bit. The index is kept in memory, 16 bytes per document.
 #include "datasets/token_files/token_writer.h"
 
 #include <algorithm>
@@ -49,12 +49,12 @@ TokenFileWriter::TokenFileWriter(std::string path, const TokenizerMark& mark, bo
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   if (header_.token_bytes == 4) return append_stored(std::as_bytes(ids));
   narrow_.resize(ids.size());
-  std::uint32_t all = 0;
+  std::uint32_t bits = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     narrow_[i] = static_cast<std::uint16_t>(ids[i]);
-    all |= static_cast<std::uint32_t>(ids[i]);
+    bits |= static_cast<std::uint32_t>(ids[i]);
   }
-  RONDO_ASSERT(all < kIdsIn2Bytes, "the tokenizer gave an id outside its vocabulary");
+  RONDO_ASSERT(bits < kIdsIn2Bytes, "the tokenizer returned an id outside its vocabulary");
   append_stored(std::as_bytes(std::span(narrow_)));
 }
 

@@ -1,24 +1,25 @@
-// Writes Rondo's own token file, *.tokens, which rondo_source.cpp reads. All integers are little-endian.
+// Writes Rondo's own token file, *.tokens, which rondo_source.cpp reads. All integers
+// are little-endian.
 //
-//   bytes    what
+//   bytes    content
 //   0..7     "rondotok"
 //   8..11    u32 version, 1
 //   12..15   u32 bytes of a token id, 2 or 4
 //   16..23   u64 documents D
 //   24..31   u64 tokens N, BOS and EOS included
 //   32..39   i32 BOS, i32 EOS of the tokenizer; -1: it has no BOS
-//   40..47   u32 least and u32 greatest id in the file; both 0 where it has none
+//   40..47   u32 least and u32 greatest id in the file; both 0 in a file without tokens
 //   48..55   u64 fingerprint of the tokenizer: XXH3-64 of its tokenizer.json; 0 for bytes
 //   56..63   u64 XXH3-64 of the tokens
 //   64..71   u64 XXH3-64 of the index
-//   72..247  name of the tokenizer, UTF-8, filled up with zeros
+//   72..247  name of the tokenizer, UTF-8, padded with zeros
 //   248..255 u64 XXH3-64 of bytes 0..247
-//   256..    the tokens: N unsigned ids, then zeros to a multiple of 8
+//   256..    the tokens: N unsigned ids, padded with zeros to a multiple of 8 bytes;
 //            the index: D u64 ends of the documents, counted in tokens; D u64 hashes of their ids
-//                       (stable_hash, so that a document is held out, or not, as its text would be)
-//   and nothing after that.
+//                       (stable_hash, so that the split of a document is the same as for its text)
+//   The file ends after the index.
 //
-// It is an AtomicFile: a file of that name is whole.
+// The file is an AtomicFile: a file with its final name is complete.
 #pragma once
 
 #include <xxhash.h>
@@ -55,23 +56,24 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
 
-// What made the ids.
+// Identifies the tokenizer of the ids.
 struct TokenizerMark {
   std::string name;  // at most 176 bytes
   std::uint64_t fingerprint = 0;
-  std::int64_t vocab_size = 0;     // decides the width: ids below 65536 take 2 bytes
-  std::int32_t bos = -1, eos = 0;  // bos -1: none
+  std::int64_t vocab_size = 0;     // decides the width: 2 bytes per id up to a size of 65536
+  std::int32_t bos = -1, eos = 0;  // bos -1: no BOS
 };
 
-// Every call may throw a FileError of FileUse::output that names the path. One thread at a time.
+// Writes one token file. Every call may throw a FileError of FileUse::output that names the path.
+// Used by one thread at a time.
 class TokenFileWriter {
  public:
-  // `durable`: finish() syncs the contents and the folder. Without finish() nothing is left.
+  // `durable`: finish() syncs the contents and the folder. Without finish() no file remains.
   TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable);
 
-  // Adds to the current document. REQUIRES ids in [0, vocab_size).
+  // Appends to the current document. REQUIRES ids in [0, vocab_size).
   void append(std::span<const std::int32_t> ids);
-  void append_stored(std::span<const std::byte> ids);  // as they lie in a file of the same width
+  void append_stored(std::span<const std::byte> ids);  // as stored in a file of the same width
   void end_document(std::uint64_t id_hash);
   // REQUIRES that no document is open.
   void finish();
@@ -91,7 +93,7 @@ class TokenFileWriter {
   TokenFileHeader header_{};
   std::unique_ptr<XXH3_state_t, HashDeleter> hash_;
   std::vector<std::byte> buffer_;
-  std::int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
+  std::int64_t written_ = kTokenHeaderBytes;  // file offset of the buffer
   std::vector<std::uint64_t> ends_, id_hashes_;
   std::vector<std::uint16_t> narrow_;
 };

@@ -1,4 +1,5 @@
-// Tokens that stand in text as they are, e.g. <|end_of_text|>, found before the text is cut into words.
+// Finds added tokens, e.g. <|end_of_text|>, which are literal in text, before the text is split
+// into words.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +9,20 @@
 
 namespace rondo {
 
-// A trie over bytes. Immutable once filled; any thread may search.
+// A trie over bytes. After the last add() any thread may search.
 class AddedTokens {
  public:
-  // `content` is not empty and not in the trie.
+  // Adds a token. REQUIRES: `content` is not empty and not in the trie.
   void add(std::string_view content, std::int32_t id);
 
   struct Match {
     std::size_t begin, end;
-    std::int32_t id;  // -1: none
+    std::int32_t id;  // -1: no match
   };
-  // The leftmost token at `from` or later, and of those that begin there the longest.
+  // Returns the leftmost match at `from` or later; of the matches at that position, the longest.
   Match find(std::string_view text, std::size_t from) const;
 
-  // Calls gap(text) for what lies between the tokens, if anything, and token(id) for each token, in order.
+  // Calls token(id) for each token and gap(text) for each non-empty text between tokens, in order.
   template <class Gap, class Token>
   void cut(std::string_view text, const Gap& gap, const Token& token) const {
     std::size_t done = 0;
@@ -36,10 +37,9 @@ class AddedTokens {
   }
 
  private:
-  bool begins_[256] = {};                                   // is there a token with this first byte?
+  bool begins_[256] = {};                                   // whether some token has this first byte
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // node * 256 + byte -> node; 0 is the root
-  std::vector<std::int32_t> ids_ =
-      std::vector<std::int32_t>(1, -1);  // of the token that ends at a node, or -1
+  std::vector<std::int32_t> ids_{-1};                       // by node: the token that ends at it, or -1
 };
 
 }  // namespace rondo

@@ -1,7 +1,8 @@
-// Symbols are a doubly linked list in an array, and possible merges a heap by rank and then by place: O(n log
-// n), where rescanning would be quadratic. Stale entries stay on the heap and are dropped when they come up
-// with other ids than the symbols have now. The table of merges is open addressing with Fibonacci hashing, at
-// most half full, and keyed by the pair of ids. Whole words are cached.
+// Symbols are a doubly linked list in an array. Possible merges are in a heap ordered by rank, then
+// by position: O(n log n), where rescanning would be quadratic. Outdated entries stay in the heap,
+// and are dropped when their ids differ from those of the symbols. The table of merges uses open
+// addressing with Fibonacci hashing, keyed by the pair of ids, and is at most half full. Whole
+// words are cached.
 #include "datasets/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -45,17 +46,17 @@ void Bpe::encode(std::string_view word, Work& work, std::vector<std::int32_t>& o
   if (word.empty()) return;
   if (word.size() == 1) return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
   if (work.cache_.find(word, out)) return;
-  const std::size_t before = out.size();
-  const auto whole = whole_words_.empty() ? whole_words_.end() : whole_words_.find(std::string(word));
-  if (whole != whole_words_.end())
-    out.push_back(whole->second);
+  const std::size_t first_new = out.size();
+  const auto match = whole_words_.empty() ? whole_words_.end() : whole_words_.find(std::string(word));
+  if (match != whole_words_.end())
+    out.push_back(match->second);
   else
     merge(word, work, out);
-  work.cache_.keep(word, std::span(out).subspan(before));
+  work.cache_.keep(word, std::span(out).subspan(first_new));
 }
 
-// Puts the merge of the symbol `at` with the one after it, if there is one, on the heap: lowest rank first,
-// then leftmost.
+// Pushes the merge of the symbol `at` with its successor on the heap, if that merge exists. The
+// heap orders by lowest rank, then leftmost position.
 void Bpe::consider(std::int32_t at, Work& work) const {
   if (at < 0 || work.symbols_[at].after < 0) return;
   const std::int32_t left = work.symbols_[at].id, right = work.symbols_[work.symbols_[at].after].id;
@@ -84,7 +85,7 @@ void Bpe::merge(std::string_view word, Work& work, std::vector<std::int32_t>& ou
     const Work::Candidate best = heap.back();
     heap.pop_back();
     Work::Symbol& left = symbols[best.at];
-    // A neighbour may have merged with another one since.
+    // Outdated: one of the two symbols has merged with another.
     if (left.id != best.left || left.after < 0 || symbols[left.after].id != best.right) continue;
     Work::Symbol& right = symbols[left.after];
     left.id = best.merged;

@@ -1,5 +1,5 @@
-// Byte-pair encoding (Sennrich et al., 2016) of one word: begin with its bytes, and as long as two neighbours
-// have a merge, apply the one of lowest rank, the leftmost first.
+// Encodes one word by byte-pair encoding (Sennrich et al., 2016). Starts with its bytes. While two
+// neighbours have a merge, applies the merge of lowest rank, the leftmost first.
 #pragma once
 
 #include <array>
@@ -20,21 +20,22 @@ struct BpeMerge {
 
 struct BpeModel {
   std::array<std::int32_t, 256> byte_ids{};  // ids of the tokens of one byte
-  std::vector<BpeMerge> merges;              // by rank; a pair that stands twice has its last rank
-  // Bytes and ids of the tokens that a word may be as a whole, before any merge (ignore_merges); else empty.
+  std::vector<BpeMerge> merges;              // by rank; the last rank counts for a repeated pair
+  // Bytes and ids of the tokens that match whole words before any merge (ignore_merges);
+  // otherwise empty.
   std::vector<std::pair<std::string, std::int32_t>> whole_words;
 };
 
-// Immutable; any thread, with a work space each.
+// Immutable. Threads share it, each with its own Work.
 class Bpe {
  public:
   explicit Bpe(const BpeModel& model);
 
-  // What one thread needs, kept between words. One Bpe only: the cache holds its ids.
+  // The workspace of one thread. Used with one Bpe only: the cache contains its ids.
   class Work {
     friend class Bpe;
     struct Symbol {
-      std::int32_t id, before, after;  // the neighbours' indices; -1: none. id -1: merged away
+      std::int32_t id, before, after;  // indices of the neighbours, -1: none; id -1: merged away
     };
     struct Candidate {
       std::uint32_t rank;
@@ -45,7 +46,7 @@ class Bpe {
     WordCache cache_;
   };
 
-  // Appends the ids of `word`, any bytes. O(n log n) in its length.
+  // Appends the ids of `word`, which may be any bytes. O(n log n) in its length.
   void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
 
  private:
@@ -63,7 +64,7 @@ class Bpe {
 
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Slot> slots_;  // open addressing, at most half full
-  int shift_;                // 64 - log2 of their number
+  int shift_;                // 64 - log2 of the number of slots
   std::unordered_map<std::string, std::int32_t> whole_words_;
 };
 

@@ -1,7 +1,7 @@
-// A text is cut three times: into valid and invalid UTF-8, then at added tokens, then into words. Added
-// tokens that are marked as normalized are looked for only in what the others left over, which is the order
-// of the reference. encode() is const and called by many threads: each borrows a work space from a pool and
-// gives it back, so there are never more of them than calls at once.
+// Splits a text three times: into valid and invalid UTF-8, at added tokens, and into words.
+// Normalized added tokens are searched only between the other added tokens, as in the reference.
+// encode() is const and thread-safe: each call borrows a workspace from a pool, so there are never
+// more workspaces than concurrent calls.
 #include "datasets/tokenizer/bpe_tokenizer.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ class BpeTokenizer::Borrowed {
     const std::lock_guard lock(owner_.mutex_);
     try {
       owner_.scratches_.push_back(std::move(scratch_));
-    } catch (const std::bad_alloc&) {  // then the next call makes its own
+    } catch (const std::bad_alloc&) {  // the next call allocates a workspace
     }
   }
   Borrowed(const Borrowed&) = delete;
@@ -64,7 +64,7 @@ std::int32_t BpeTokenizer::eos() const {
   if (eos_) return *eos_;
   throw Error(
       ExitCode::data,
-      fmt::format("{}: no eos_token is known; name one in the tokenizer_config.json beside it", path_));
+      fmt::format("{}: there is no eos_token; name one in tokenizer_config.json in the same folder", path_));
 }
 
 void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
@@ -103,9 +103,9 @@ void BpeTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) c
 
 std::vector<std::string_view> BpeTokenizer::words(std::string_view text) const {
   Borrowed scratch(*this);
-  std::vector<std::string_view> found;
-  splitter_.split(text, scratch.get().regex, [&](std::string_view word) { found.push_back(word); });
-  return found;
+  std::vector<std::string_view> result;
+  splitter_.split(text, scratch.get().regex, [&](std::string_view word) { result.push_back(word); });
+  return result;
 }
 
 }  // namespace rondo

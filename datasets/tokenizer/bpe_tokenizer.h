@@ -1,12 +1,12 @@
-// The tokenizer of a tokenizer.json. Its ids are those of Hugging Face's `tokenizers`,
+// The tokenizer of a tokenizer.json. Its ids are equal to those of Hugging Face's `tokenizers`,
 // encode(text, add_special_tokens=False).
 //
-// The strings of added tokens, e.g. <|end_of_text|>, become those tokens wherever they stand in a text, as
-// they do there: a data set in which they are only text must have them escaped before.
+// The strings of added tokens, e.g. <|end_of_text|>, become these tokens anywhere in a text, as in
+// the reference. A data set that contains them as plain text must escape them.
 //
-// That package sees valid UTF-8 only. Here any bytes have ids: stretches of valid UTF-8 are encoded each as a
-// text of its own, and every stretch of bytes between them, as long as it goes, is one word.
-// decode(encode(x)) == x, unless the pre_tokenizer adds spaces or removes text.
+// The reference accepts valid UTF-8 only. Here any bytes have ids: each run of valid UTF-8 is
+// encoded as a separate text, and each run of invalid bytes as one word. decode(encode(x)) == x,
+// unless the pre_tokenizer adds spaces or removes text.
 #pragma once
 
 #include <memory>
@@ -33,13 +33,13 @@ class BpeTokenizer final : public Tokenizer {
   void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 
-  // The words of a text that has no added tokens, as views into it, for tests. `text` is valid UTF-8, and the
-  // pre_tokenizer adds no space.
+  // Returns the words of a text as views into it, for tests. REQUIRES: `text` is valid UTF-8
+  // without added tokens, and the pre_tokenizer adds no space.
   std::vector<std::string_view> words(std::string_view text) const;
 
  private:
-  struct Scratch;  // what one call to encode writes to: 2 MiB
-  class Borrowed;  // one of scratches_, given back at the end
+  struct Scratch;  // the workspace of one call of encode(): 2 MiB
+  class Borrowed;  // a workspace of scratches_, returned by the destructor
 
   void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
 
@@ -50,7 +50,7 @@ class BpeTokenizer final : public Tokenizer {
   AddedTokens added_, added_normalized_;
   Splitter splitter_;
   Bpe bpe_;
-  // As many as there have ever been calls at once.
+  // At most as many as there were concurrent calls.
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> scratches_;
 };

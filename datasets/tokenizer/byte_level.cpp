@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLastCharacter = 0x143;
 
-constexpr bool stands_for_itself(int byte) {
+constexpr bool is_printable(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
@@ -17,7 +17,7 @@ constexpr std::array<char32_t, 256> make_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 0x100;
   for (int byte = 0; byte < 256; ++byte)
-    characters[byte] = stands_for_itself(byte) ? static_cast<char32_t>(byte) : next++;
+    characters[byte] = is_printable(byte) ? static_cast<char32_t>(byte) : next++;
   return characters;
 }
 

@@ -1,6 +1,6 @@
-// Text to token ids and back. The byte tokenizer is built in: every byte is one token, so any text, valid
-// UTF-8 or not, has exactly one encoding. Others are read from files (bpe_tokenizer.h). Tokenizers are
-// immutable after construction; any thread may encode and decode.
+// Converts text to token ids and back. The byte tokenizer is built in: every byte is one token, so
+// any text, valid UTF-8 or not, has exactly one encoding. Others are read from files
+// (bpe_tokenizer.h). Tokenizers are immutable; any thread may encode and decode.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,20 @@ namespace rondo {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string name() const = 0;  // the same for tokenizers that give the same ids, and only for them
-  virtual std::uint64_t file_hash() const { return 0; }  // XXH3-64 of its tokenizer.json; 0 where it has none
+  // Equal for two tokenizers if and only if they give the same ids.
+  virtual std::string name() const = 0;
+  virtual std::uint64_t file_hash() const { return 0; }  // XXH3-64 of its tokenizer.json; 0 without one
   virtual std::int64_t vocab_size() const = 0;           // ids are in [0, vocab_size)
-  virtual std::optional<std::int32_t> bos() const = 0;   // stands before every document, where there is one
-  virtual std::int32_t eos() const = 0;                  // stands after every document
+  virtual std::optional<std::int32_t> bos() const = 0;   // before every document, if there is one
+  virtual std::int32_t eos() const = 0;                  // after every document
   // Appends the ids of `text`, without BOS and EOS.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
-  // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws
-  // Error(data) for an id that no token has.
+  // Appends the bytes of `ids`. BOS and EOS of the byte tokenizer have no bytes. Throws Error(data)
+  // for an unknown id.
   virtual void decode(std::span<const std::int32_t> ids, std::string& out) const = 0;
 };
 
-// ids 0..255 are the bytes, 256 is BOS, 257 is EOS.
+// Ids 0..255 are the bytes, 256 is BOS, 257 is EOS.
 class ByteTokenizer final : public Tokenizer {
  public:
   std::string name() const override { return "byte"; }
@@ -39,8 +40,8 @@ class ByteTokenizer final : public Tokenizer {
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 };
 
-// "bytes": the byte tokenizer; otherwise the path of a tokenizer.json, or of a folder that holds one. Throws
-// Error(data) naming the file and what is wrong with it.
+// Returns the byte tokenizer for "bytes"; otherwise reads a tokenizer.json, or the one in a folder.
+// Throws Error(data) naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 
 // Throws Error(data) unless the model has an embedding row for every id of the tokenizer.

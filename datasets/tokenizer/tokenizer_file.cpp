@@ -1,7 +1,7 @@
-// Every setting that is not understood is refused with its path, because ids that are nearly right would
-// train a wrong model. Ids of added tokens are computed as the reference does and compared with those in the
-// file. All 256 bytes need a token, so any text can be encoded. The fingerprint covers the file's text and
-// the ids of both ends; a new file or new ends make another data set.
+// Refuses every unsupported setting with its path, because ids that are nearly right would train a
+// wrong model. Ids of added tokens are computed as the reference does and compared with those in
+// the file. All 256 bytes need a token, so that any text can be encoded. The fingerprint covers the
+// file's text and the ids of BOS and EOS: if any of them changes, the data set is another one.
 #include "datasets/tokenizer/tokenizer_file.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMaxFileBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kMaxId = (1 << 21) - 1;
 
-// Tokens as the file writes them -> ids.
+// Maps tokens, as the file writes them, to ids.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 
 void must_be_off(const JsonView& owner, const std::string& key) {
@@ -56,7 +56,8 @@ Vocabulary read_vocabulary(const JsonView& vocab, TokenizerFile& file) {
   return ids;
 }
 
-// "left right", or ["left", "right"].
+// Returns the pair of a merge "left right" or ["left", "right"]; two empty strings for
+// anything else.
 std::pair<std::string, std::string> merged_pair(const nlohmann::json& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
@@ -97,7 +98,8 @@ Vocabulary read_model(const JsonView& model, TokenizerFile& file) {
   return ids;
 }
 
-// The package gives ids by itself: the model's if it has the token, otherwise the next free one.
+// Returns the id that the reference assigns: the model's if it has the token, otherwise the next
+// free one.
 std::int32_t id_of_added(const std::string& content, const Vocabulary& ids, std::size_t vocabulary_size,
                          std::int32_t highest) {
   if (const auto found = ids.find(content); found != ids.end()) return found->second;
@@ -130,7 +132,8 @@ void read_added_tokens(const JsonView& tokens, Vocabulary& ids, TokenizerFile& f
   ids.insert(added.begin(), added.end());
 }
 
-// The special token that a template puts before a text, "" if none; of the first template in a Sequence.
+// Returns the special token that a template puts before a text, "" without one. The first template
+// of a Sequence counts.
 std::string template_bos(const JsonView& processor) {
   const JsonView type = processor.at("type");
   if (type.text() == "Sequence") {
@@ -139,7 +142,7 @@ std::string template_bos(const JsonView& processor) {
       if (const std::string bos = template_bos(step); first.empty()) first = bos;
     return first;
   }
-  if (type.text() == "ByteLevel") return "";  // it moves offsets, and no id
+  if (type.text() == "ByteLevel") return "";  // changes offsets, not ids
   if (type.text() != "TemplateProcessing")
     type.refuse(
         "is a post-processor that is not supported; it must be TemplateProcessing, ByteLevel or a Sequence "
@@ -150,14 +153,14 @@ std::string template_bos(const JsonView& processor) {
   return special ? special->at("id").text() : "";
 }
 
-// bos_token and eos_token are strings, or objects with the string as their content.
+// Returns the id of bos_token or eos_token: a string, or an object with a string "content".
 std::optional<std::int32_t> configured_id(const JsonView& config, const std::string& key,
                                           const Vocabulary& ids) {
   const std::optional<JsonView> value = config.find(key);
   if (!value) return std::nullopt;
   const JsonView name = value->raw().is_object() ? value->at("content") : *value;
   const auto found = ids.find(name.text());
-  if (found == ids.end()) name.refuse("is no token of the tokenizer.json beside it");
+  if (found == ids.end()) name.refuse("is not a token of tokenizer.json in the same folder");
   return found->second;
 }
 

@@ -1,5 +1,5 @@
-// The ids of words met lately. Direct-mapped: a word has one slot, and the last one there stays. Fixed
-// memory.
+// Caches the ids of recent words. Direct-mapped: each word has one slot, and the last word of a
+// slot stays. Fixed memory.
 #pragma once
 
 #include <xxhash.h>
@@ -16,7 +16,7 @@ namespace rondo {
 // One per thread.
 class WordCache {
  public:
-  // Appends the ids of `word` if they are here.
+  // Appends the ids of `word` and returns true if they are cached.
   bool find(std::string_view word, std::vector<std::int32_t>& out) const {
     if (word.size() > kMostBytes) return false;
     const Slot& slot = slots_[index(word)];
@@ -26,7 +26,8 @@ class WordCache {
     return true;
   }
 
-  // Long words and words of many ids are not kept. `word` is not empty.
+  // Caches the ids of `word`, except for long words and words of many ids. REQUIRES: `word` is
+  // not empty.
   void keep(std::string_view word, std::span<const std::int32_t> ids) {
     if (word.size() > kMostBytes || ids.size() > kMostIds) return;
     Slot& slot = slots_[index(word)];

@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// A token file whose documents hold each of `count` different pairs of ids once.
+// Writes a token file whose documents contain each of `count` different pairs of ids once.
 std::string write_source(const TempFolder& folder, const std::string& name, std::int64_t mark,
                          std::int64_t count) {
   Documents documents;
@@ -73,13 +73,13 @@ TEST_CASE("every block has the exact number of samples of each source, numbered 
   }
 }
 
-TEST_CASE("within a block no source is ever more than two samples away from its share") {
+TEST_CASE("within a block every source is less than two samples away from its share") {
   const Blend blend({0.6, 0.3, 0.1});
-  std::vector<std::int64_t> given(3);
+  std::vector<std::int64_t> taken(3);
   for (std::int64_t sample = 0; sample < Blend::kBlock; ++sample) {
-    ++given[static_cast<std::size_t>(blend.place_of(sample).source)];
+    ++taken[static_cast<std::size_t>(blend.place_of(sample).source)];
     for (std::size_t k = 0; k < 3; ++k)
-      REQUIRE(std::abs(static_cast<double>(given[k]) -
+      REQUIRE(std::abs(static_cast<double>(taken[k]) -
                        static_cast<double>(blend.samples_in_block(k) * (sample + 1)) / Blend::kBlock) < 2);
   }
 }
@@ -95,7 +95,7 @@ TEST_CASE("weights that are not one positive number for each source are refused"
   CHECK_THAT(config_error(std::vector<double>(5000, 1), 5000), ContainsSubstring("at most 4096 sources"));
 }
 
-TEST_CASE("a blended data set gives every sample of each source once an epoch, on any number of ranks") {
+TEST_CASE("a blended data set has every sample of each source once per epoch, for any number of ranks") {
   const TempFolder folder;
   const std::string paths =
       write_source(folder, "a.tokens", 200, 40) + ", " + write_source(folder, "b.tokens", 201, 25);
@@ -126,7 +126,7 @@ TEST_CASE("a blended data set gives every sample of each source once an epoch, o
       DataLoader loader(alone, kTokenizer);
       const auto samples = static_cast<std::size_t>(loader.summary().samples_per_epoch);
       REQUIRE(rows[source].size() > 2 * samples);
-      for (std::size_t i = 0; i < 2 * samples; ++i) {  // whole epochs of the source by itself
+      for (std::size_t i = 0; i < 2 * samples; ++i) {  // whole epochs of the source alone
         const Batch batch = loader.next().microbatches[0];
         Row row = batch.tokens;
         row.push_back(batch.labels.back());
@@ -140,19 +140,19 @@ TEST_CASE("a blended run resumes with the same state, and other weights or sourc
   const TempFolder folder;
   const std::string a = write_source(folder, "a.tokens", 200, 40),
                     b = write_source(folder, "b.tokens", 201, 25);
-  DataLoader straight(options_for(a + "," + b, {3, 1}), kTokenizer),
+  DataLoader reference(options_for(a + "," + b, {3, 1}), kTokenizer),
       resumed(options_for(a + "," + b, {3, 1}), kTokenizer);
-  for (int step = 0; step < 5000; ++step) straight.next();
-  resumed.restore(straight.state());
+  for (int step = 0; step < 5000; ++step) reference.next();
+  resumed.restore(reference.state());
   for (int step = 0; step < 50; ++step)
-    REQUIRE(resumed.next().microbatches[0].tokens == straight.next().microbatches[0].tokens);
+    REQUIRE(resumed.next().microbatches[0].tokens == reference.next().microbatches[0].tokens);
   for (const DataOptions& other : {options_for(a + "," + b, {1, 1}), options_for(b + "," + a, {3, 1}),
                                    options_for(a + "," + b, {}), options_for(a + "," + a, {3, 1})})
-    CHECK_THAT(data_error([&] { DataLoader(other, kTokenizer).restore(straight.state()); }),
-               ContainsSubstring("the fingerprint of the documents was"));
+    CHECK_THAT(data_error([&] { DataLoader(other, kTokenizer).restore(reference.state()); }),
+               ContainsSubstring("the fingerprint of the documents is"));
 }
 
-TEST_CASE("one weight is no weight") {
+TEST_CASE("a single weight changes nothing") {
   const TempFolder folder;
   const std::string path = write_source(folder, "a.tokens", 200, 40);
   DataLoader plain(options_for(path, {}), kTokenizer), weighted(options_for(path, {0.3}), kTokenizer);

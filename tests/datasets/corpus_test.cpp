@@ -27,7 +27,7 @@ std::string open_error(const std::string& paths) {
   return data_error([&] { Corpus{paths}; });
 }
 
-// Status and output of a command; 2>&1 is the caller's.
+// Returns status and output of a command; the caller adds 2>&1.
 std::pair<int, std::string> run(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -38,7 +38,7 @@ std::pair<int, std::string> run(const std::string& command) {
 
 }  // namespace
 
-TEST_CASE("every text file is a document, whatever bytes it has") {
+TEST_CASE("every text file is a document, with any bytes") {
   TempFolder folder;
   folder.write("a.txt", "one");
   folder.write("b", "t\xc3w\xff o\r\n");
@@ -52,7 +52,7 @@ TEST_CASE("binary and empty files are skipped and counted") {
                                   "ELF\0\0",
                                   6));
   folder.write("empty.txt", "");
-  folder.write("late.txt", std::string(9000, 'x') + '\0');  // past the 8 KiB that are looked at
+  folder.write("late.txt", std::string(9000, 'x') + '\0');  // after the first 8 KiB
   Corpus corpus(folder.path());
   CHECK(corpus.documents().size() == 2);
   CHECK(corpus.skipped_binary() == 1);
@@ -75,7 +75,7 @@ TEST_CASE("every line of JSONL is a document, read in part or whole") {
   CHECK(corpus.documents()[1].id_hash == stable_hash("a.jsonl:3"));
 }
 
-TEST_CASE("JSONL lines that lie across read chunks are whole") {
+TEST_CASE("JSONL lines that cross the border of read chunks are read whole") {
   TempFolder folder;
   std::string contents;
   Texts expected;
@@ -102,14 +102,14 @@ TEST_CASE("a bad JSONL line is an error with file, line, column and reason") {
              ContainsSubstring(folder.path("c.jsonl") + ":1:10: the field \"text\" is not a string"));
 }
 
-TEST_CASE("a path without any document says what was skipped") {
+TEST_CASE("a path without documents is refused with the counts of skipped files") {
   TempFolder folder;
   folder.write("a.bin", std::string(3, '\0'));
   folder.write("b.txt", "");
   CHECK_THAT(open_error(folder.path()), ContainsSubstring("no document in 2 files (1 binary, 1 empty)"));
 }
 
-TEST_CASE("a file that shrank or vanished after the opening is an error that names it") {
+TEST_CASE("a file that shrank or was removed after it was opened is an error that names it") {
   TempFolder folder;
   const std::string text = folder.write("a.txt", "0123456789");
   Corpus corpus(text);
@@ -128,7 +128,7 @@ TEST_CASE("a file that shrank or vanished after the opening is an error that nam
              ContainsSubstring("cannot open " + two.path("a.txt") + ": No such file or directory"));
 }
 
-TEST_CASE("a JSONL file that changed in place after the opening is an error that names it") {
+TEST_CASE("a JSONL file that changed in place after it was opened is an error that names it") {
   TempFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"text\": \"line\\nline\"}\n");
   Corpus corpus(path);
@@ -139,7 +139,7 @@ TEST_CASE("a JSONL file that changed in place after the opening is an error that
   }
 }
 
-TEST_CASE("a packed corpus holds the documents that its list names") {
+TEST_CASE("a packed corpus has the documents of its list") {
   TempFolder folder;
   const std::string path =
       folder.write("a.packed", "rondo corpus 1\n3 x y.h\n0 none.h\n4 b/z.h\n\nabc\n\n12");
@@ -149,7 +149,7 @@ TEST_CASE("a packed corpus holds the documents that its list names") {
   CHECK(corpus.documents()[0].id_hash == stable_hash("x y.h"));
 }
 
-TEST_CASE("a packed corpus that is damaged is refused with file and line") {
+TEST_CASE("a damaged packed corpus is refused with file and line") {
   TempFolder folder;
   const auto error = [&](const std::string& contents) {
     return open_error(folder.write("a.packed", contents));
@@ -179,7 +179,7 @@ TEST_CASE("every truncation of a packed corpus is refused") {
   }
 }
 
-TEST_CASE("make_corpus.sh packs the headers of a folder into the corpus that the folder is") {
+TEST_CASE("make_corpus.sh packs the headers of a folder into a corpus of the same documents") {
   TempFolder folder;
   folder.write("include/b.h", "#pragma once\n");
   folder.write("include/a/x.hpp", "int x;");
@@ -205,7 +205,7 @@ TEST_CASE("make_corpus.sh packs the headers of a folder into the corpus that the
   CHECK(listing.str() == "headers.packed");
 }
 
-TEST_CASE("make_corpus.sh refuses wrong use, and folders without headers or with names that it cannot list") {
+TEST_CASE("make_corpus.sh refuses wrong usage, folders without headers, and names that it cannot list") {
   TempFolder folder;
   folder.write("include/a.txt", "text");
   const std::string script = std::string(RONDO_SOURCE_DIR) + "/scripts/make_corpus.sh ";

@@ -29,14 +29,14 @@ TEST_CASE("a folder is read recursively, sorted by the bytes of the relative pat
   CHECK(ids(folder.path()) == Names{"a.txt", "a/B.txt", "a/deep/er/x", "a/z.txt", "b.txt"});
 }
 
-TEST_CASE("ids do not depend on where the folder lies or how it is spelt") {
+TEST_CASE("ids do not depend on the folder's location or on how its path is written") {
   TempFolder one, two;
   for (const TempFolder* folder : {&one, &two}) folder->write("sub/a.txt", "text");
   CHECK(ids(one.path()) == ids(two.path() + "/"));
   CHECK(ids(one.path("sub/a.txt")) == Names{"a.txt"});
 }
 
-TEST_CASE("a list keeps its order, and spaces around its entries do not matter") {
+TEST_CASE("a list keeps its order, and spaces around its entries are ignored") {
   TempFolder folder;
   folder.write("b/2.txt", "text");
   folder.write("a/1.txt", "text");
@@ -51,7 +51,7 @@ TEST_CASE("a glob matches within a folder level, and folders that match are read
   CHECK(ids(folder.path("a*/in/*.txt")) == Names{"a3/in/side.txt"});
 }
 
-TEST_CASE("a file whose name has glob characters is taken as it is") {
+TEST_CASE("a file whose name has glob characters is taken literally") {
   TempFolder folder;
   folder.write("a[1].txt", "text");
   folder.write("a1.txt", "text");
@@ -80,7 +80,7 @@ TEST_CASE("hidden files and folders and pipes are skipped and counted") {
   CHECK(found.skipped_special == 1);
 }
 
-TEST_CASE("a missing path names itself and what may stand there") {
+TEST_CASE("a missing path is refused with its name and what may be named") {
   CHECK_THAT(data_error([] { find_files("/no/such/place"); }),
              ContainsSubstring("data path \"/no/such/place\": no such file or folder. Name a text file"));
 }
@@ -91,18 +91,18 @@ TEST_CASE("an empty list, an empty folder and a glob without matches are errors"
   std::filesystem::create_directory(folder.path("empty"));
   CHECK_THAT(data_error([] { find_files(" , "); }), ContainsSubstring("empty. Name a text file"));
   CHECK_THAT(data_error([&] { find_files(folder.path("empty")); }), ContainsSubstring("no file in it"));
-  // One good entry does not hide a bad one.
+  // A valid entry does not hide an invalid one.
   CHECK_THAT(data_error([&] { find_files(folder.path("full") + "," + folder.path("empty")); }),
              ContainsSubstring("no file in it"));
   CHECK_THAT(data_error([&] { find_files(folder.path("*.md")); }), ContainsSubstring("nothing matches"));
 }
 
-TEST_CASE("a double star is refused, with the way to say it") {
+TEST_CASE("a double star is refused with what to write instead") {
   CHECK_THAT(data_error([] { find_files("data/**/*.txt"); }),
              ContainsSubstring("** is not supported. Name the folder: folders are read recursively"));
 }
 
-TEST_CASE("a symlink that leads nowhere or to itself is an error that names it") {
+TEST_CASE("a dangling or circular symlink is an error that names it") {
   TempFolder folder;
   folder.write("a.txt", "text");
   folder.link("gone.txt", "dangling");
@@ -116,7 +116,7 @@ TEST_CASE("a symlink that leads nowhere or to itself is an error that names it")
                ContainsSubstring("cannot read the symlink " + folder.path("self") + ": Too many levels"));
 }
 
-TEST_CASE("files that are listed twice or skipped as binary are told, with a path") {
+TEST_CASE("files that are listed twice or skipped as binary are reported with a path") {
   TempFolder folder;
   const std::string text = folder.write("a.txt", std::string(100, 'x'));
   const std::string binary = folder.write("b.dat", std::string(3, '\0'));

@@ -11,13 +11,14 @@ using namespace rondo;
 
 namespace {
 
-// The text of a line, or the column and reason of the error.
+// Returns the text of a line, or the column and reason of the error.
 std::string text_at(std::string_view line) {
   try {
     const JsonText found = find_json_text(line);
     std::string text;
     append_unescaped(line.substr(found.offset, found.stored), text);
-    // The length is known before the escapes are undone, and shorter exactly where there are some.
+    // The length is known before unescaping. It differs from the stored length exactly when there
+    // are escapes.
     REQUIRE(text.size() == found.bytes);
     REQUIRE((found.stored > found.bytes) ==
             (line.substr(found.offset, found.stored).find('\\') != line.npos));
@@ -27,8 +28,8 @@ std::string text_at(std::string_view line) {
   }
 }
 
-// What nlohmann's parser makes of the line: the text; nothing when it refuses the line or the field is no
-// string.
+// Returns the text by nlohmann's parser; nullopt when it refuses the line or the field is not
+// a string.
 std::optional<std::string> oracle(const std::string& line) {
   try {
     const auto object = nlohmann::json::parse(line);
@@ -53,7 +54,7 @@ const std::vector<std::string> kLines = {
 
 }  // namespace
 
-TEST_CASE("the field that is named is the text, and its name may have escapes in the line") {
+TEST_CASE("the named field is the text, and its name may be escaped in the line") {
   const std::string line = R"({"text": "a", "b\u006fdy": "second"})";
   const JsonText found = find_json_text(line, "body");
   CHECK(line.substr(found.offset, found.stored) == "second");
@@ -69,7 +70,7 @@ TEST_CASE("the text of a line is the value of its field text with escapes undone
   CHECK(text_at(kLines[4]) == "second");
 }
 
-TEST_CASE("a byte order mark before a line is no part of it") {
+TEST_CASE("a byte order mark before a line is ignored") {
   CHECK(text_at("\xef\xbb\xbf{\"text\": \"a\"}") == "a");
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("a malformed line is refused with column and reason") {
   CHECK(text_at("{\"a\": " + std::string(100000, '[')) == "519: nested too deeply");
 }
 
-TEST_CASE("a field text that is missing or no string is refused") {
+TEST_CASE("a field text that is missing or not a string is refused") {
   CHECK(text_at(R"({"txt": "x"})") == "1: the object has no field \"text\"");
   CHECK(text_at(R"({"text": 7})") == "10: the field \"text\" is not a string");
   CHECK(text_at(R"({"text": null, "a": 1})") == "10: the field \"text\" is not a string");
@@ -120,7 +121,8 @@ TEST_CASE("20000 random mutations of lines are read as an independent parser rea
     } catch (const JsonError& error) {
       REQUIRE(error.column <= line.size() + 1);
     }
-    // The oracle refuses bytes that are not UTF-8 and numbers beyond a double; the reader takes both.
+    // The oracle refuses bytes that are not UTF-8, and numbers beyond the range of a double; the
+    // reader accepts both.
     if (is_ascii(line) &&
         (ours.has_value() == oracle(line).has_value() || line.find_first_of("eE") == line.npos))
       REQUIRE(ours == oracle(line));

@@ -60,7 +60,7 @@ DataOptions options_for(const TempFolder& folder, std::int64_t seq_len) {
   return options;
 }
 
-// The rows of one epoch, in the order in which one rank with batches of one gets them.
+// Returns the rows of one epoch in the order of one rank with batches of one.
 std::vector<Row> epoch_rows(DataOptions options, std::int64_t epoch) {
   options.local_batch = options.accumulation = options.dp_size = 1;
   DataLoader loader(options, kTokenizer);
@@ -74,14 +74,14 @@ std::vector<Row> epoch_rows(DataOptions options, std::int64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("documents are packed with BOS and EOS, and samples overlap by the one label") {
+TEST_CASE("documents are packed with BOS and EOS, and samples overlap by one label") {
   TempFolder folder;
   folder.write("a", "ab");
   folder.write("b", "cdefg");
   DataOptions options = options_for(folder, 4);
   options.shuffle = false;
-  // The stream: BOS a b EOS BOS c d e f g EOS: 11 tokens, so samples 0..4 and 4..8, and two tokens are
-  // dropped.
+  // The stream is BOS a b EOS BOS c d e f g EOS: 11 tokens, so samples 0..4 and 4..8. Two tokens
+  // are dropped.
   DataLoader loader(options, kTokenizer);
   CHECK(loader.summary().documents == 2);
   CHECK(loader.summary().tokens == 11);
@@ -144,7 +144,7 @@ TEST_CASE("in natural order the rows are the windows of the concatenated documen
     write_documents(folder, 1 + static_cast<int>(random() % 30), random);
     DataOptions options = options_for(folder, 1 + static_cast<std::int64_t>(random() % 40));
     options.shuffle = false;
-    std::map<std::string, std::string> documents;  // sorted by name, as the corpus is
+    std::map<std::string, std::string> documents;  // sorted by name, as in the corpus
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       std::ifstream in(entry.path(), std::ios::binary);
       documents[entry.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
@@ -165,7 +165,7 @@ TEST_CASE("in natural order the rows are the windows of the concatenated documen
 }
 
 TEST_CASE("every sample of an epoch appears exactly once in the shuffled epoch") {
-  // A single document keeps the stream the same, so that the shuffled rows must be the natural ones in
+  // A single document keeps the stream the same, so the shuffled rows must be the natural ones in
   // another order.
   TempFolder folder;
   std::string text;
@@ -185,7 +185,7 @@ TEST_CASE("every sample of an epoch appears exactly once in the shuffled epoch")
 }
 
 TEST_CASE(
-    "a shuffled epoch has the text of every document but for the dropped tail, in another order than the "
+    "a shuffled epoch has the text of every document except the dropped tail, in another order than the "
     "last") {
   std::mt19937 random(2);
   for (int round = 0; round < 5; ++round) {
@@ -193,30 +193,30 @@ TEST_CASE(
     write_documents(folder, 40, random);
     DataOptions options = options_for(folder, 7);
     options.seed = random();
-    std::map<std::int64_t, std::int64_t> all;  // token -> count
+    std::map<std::int64_t, std::int64_t> counts;  // token -> count
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       std::ifstream in(entry.path(), std::ios::binary);
-      for (char c; in.get(c);) ++all[static_cast<unsigned char>(c)];
-      ++all[kBos], ++all[kEos];
+      for (char c; in.get(c);) ++counts[static_cast<unsigned char>(c)];
+      ++counts[kBos], ++counts[kEos];
     }
     const std::vector<Row> epochs[2] = {epoch_rows(options, 0), epoch_rows(options, 1)};
     CHECK(epochs[0] != epochs[1]);
     for (const std::vector<Row>& rows : epochs) {
-      std::map<std::int64_t, std::int64_t> left = all;
-      std::int64_t missing = DataLoader(options, kTokenizer).summary().tokens;
+      std::map<std::int64_t, std::int64_t> remaining = counts;
+      std::int64_t dropped = DataLoader(options, kTokenizer).summary().tokens;
       for (const Row& row : rows) {
-        for (std::size_t t = 0; t + 1 < row.size(); ++t) --left[row[t]], --missing;
+        for (std::size_t t = 0; t + 1 < row.size(); ++t) --remaining[row[t]], --dropped;
       }
-      REQUIRE(missing <= options.seq_len);
-      for (const auto& [token, count] : left) REQUIRE((0 <= count && count <= missing));
+      REQUIRE(dropped <= options.seq_len);
+      for (const auto& [token, count] : remaining) REQUIRE((0 <= count && count <= dropped));
     }
   }
 }
 
-TEST_CASE("the documents of each epoch come whole and in another order") {
+TEST_CASE("the documents of each epoch are whole and in another order") {
   TempFolder folder;
   for (int i = 0; i < 9; ++i) folder.write(std::to_string(i), std::string(3, static_cast<char>('a' + i)));
-  const DataOptions options = options_for(folder, 9 * 5 - 1);  // one sample holds the epoch
+  const DataOptions options = options_for(folder, 9 * 5 - 1);  // one sample contains the epoch
   std::set<std::string> orders;
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     const Row row = epoch_rows(options, epoch).at(0);
@@ -234,7 +234,7 @@ TEST_CASE("the documents of each epoch come whole and in another order") {
   CHECK(orders.size() == 20);
 }
 
-TEST_CASE("the union of the ranks' rows is the one-rank batch, whatever ranks, batch and accumulation") {
+TEST_CASE("the union of the ranks' rows is the batch of one rank, for any ranks, batch and accumulation") {
   std::mt19937 random(3);
   TempFolder folder;
   write_documents(folder, 50, random);
@@ -280,24 +280,24 @@ TEST_CASE("seek(s) then next equals running from step 0, and prefetching changes
     options.dp_size = 2;
     options.dp_rank = 1;
     options.document_attention = document_attention;
-    DataLoader straight(options, kTokenizer);
+    DataLoader reference(options, kTokenizer);
     std::vector<StepBatch> steps;
-    for (int s = 0; s < 30; ++s) steps.push_back(straight.next());
+    for (int s = 0; s < 30; ++s) steps.push_back(reference.next());
 
     options.num_prefetch_batches = 4;
     DataLoader prefetched(options, kTokenizer);
     for (const StepBatch& step : steps) check_equal(prefetched.next(), step);
     for (const std::int64_t s : {29, 0, 7, 7, 15}) {
       prefetched.seek(s);
-      straight.seek(s);
+      reference.seek(s);
       CHECK(prefetched.state().step == s);
       check_equal(prefetched.next(), steps[static_cast<std::size_t>(s)]);
-      check_equal(straight.next(), steps[static_cast<std::size_t>(s)]);
+      check_equal(reference.next(), steps[static_cast<std::size_t>(s)]);
     }
   }
 }
 
-TEST_CASE("another seed gives another order, and a step deep in the future costs no walk to it") {
+TEST_CASE("another seed gives another order, and a seek to a distant step is immediate") {
   std::mt19937 random(5);
   TempFolder folder;
   write_documents(folder, 30, random);
@@ -310,7 +310,7 @@ TEST_CASE("another seed gives another order, and a step deep in the future costs
   CHECK(loader.next().step == std::int64_t{1} << 40);
 }
 
-TEST_CASE("train and validation are disjoint, cover all documents, and do not depend on seed or place") {
+TEST_CASE("train and validation are disjoint, cover all documents, and do not depend on seed or location") {
   std::mt19937 random(6);
   TempFolder one, two;
   for (int i = 0; i < 200; ++i)
@@ -348,7 +348,7 @@ TEST_CASE("validation is a fixed sequence in natural order") {
   CHECK(rows[0][0] == kBos);
 }
 
-TEST_CASE("a split smaller than one sample says what it has and what it needs") {
+TEST_CASE("a split smaller than one sample is refused with the tokens it has and needs") {
   TempFolder folder;
   folder.write("a", "abc");
   CHECK(data_error([&] { DataLoader(options_for(folder, 4), kTokenizer); }) ==
@@ -363,7 +363,8 @@ TEST_CASE("a split smaller than one sample says what it has and what it needs") 
 }
 
 TEST_CASE(
-    "a file that shrinks while training ends next() with its name, after the steps before, until seek") {
+    "a file that shrinks during training makes next() throw with its name, after the earlier steps, until "
+    "seek") {
   for (const std::int64_t prefetch : {0, 3}) {
     TempFolder folder;
     const std::string path = folder.write("a", std::string(198, 'x'));
@@ -383,7 +384,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a loader can end at any moment, with steps prepared, in preparation or never asked for") {
+TEST_CASE("a loader can be destroyed with steps prepared, in preparation or never requested") {
   std::mt19937 random(8);
   TempFolder folder;
   write_documents(folder, 10, random);

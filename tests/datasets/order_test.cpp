@@ -6,8 +6,8 @@
 
 using namespace rondo;
 
-// Expected values from a second implementation of the same definitions.
-TEST_CASE("hashes and orders keep their bits for ever") {
+// The expected values come from a second implementation of the same definitions.
+TEST_CASE("hashes and orders never change their bits") {
   // A change here changes the splits and the data order of every existing run.
   CHECK(stable_hash("ATen/ATen.h") == 0x2bc81f8367dcf79c);
   CHECK(document_order(8, 42, 0) == std::vector<std::uint32_t>{7, 0, 3, 4, 6, 2, 5, 1});
@@ -18,7 +18,8 @@ TEST_CASE("hashes and orders keep their bits for ever") {
 }
 
 TEST_CASE("mix64 and FNV-1a agree with their published values") {
-  // SplitMix64 seeded with 0 gives 0xe220a8397b1dcdaf first; FNV-1a of "foobar" is 0x85944171f73967e8.
+  // SplitMix64 with seed 0 returns 0xe220a8397b1dcdaf first. FNV-1a of "foobar" is
+  // 0x85944171f73967e8.
   CHECK(mix64(0x9e3779b97f4a7c15) == 0xe220a8397b1dcdaf);
   CHECK(stable_hash("foobar") == mix64(0x85944171f73967e8));
 }
@@ -49,10 +50,10 @@ TEST_CASE("neighbouring places get samples that are far apart") {
   std::int64_t near = 0;
   for (std::int64_t place = 1; place < count; ++place)
     near += std::abs(permutation(place) - permutation(place - 1)) < count / 100;
-  CHECK(near < count / 100 * 3);  // 2 % in the mean
+  CHECK(near < count / 100 * 3);  // 2 % on average
 }
 
-TEST_CASE("document orders are permutations in which every document takes every place alike") {
+TEST_CASE("document orders are permutations in which every document is equally often first") {
   std::int64_t first[5] = {};
   for (std::int64_t epoch = 0; epoch < 5000; ++epoch) {
     std::vector<std::uint32_t> order = document_order(5, 9, epoch);

@@ -1,11 +1,11 @@
-// A tokenizer for tests.
+// A tokenizer for tests that is not bytewise.
 #pragma once
 
 #include "datasets/tokenizer/tokenizer.h"
 
 namespace rondo {
 
-// Not one token a byte: pairs of equal bytes are one token, and ids need 4 bytes.
+// Encodes a pair of equal bytes as one token. Ids need 4 bytes.
 class PairTokenizer final : public Tokenizer {
  public:
   explicit PairTokenizer(std::optional<std::int32_t> bos = 100'510) : bos_(bos) {}

@@ -1,4 +1,4 @@
-// What tests of batches share: text as bytes, and a row of their ids.
+// The byte tokenizer and the type of a row of ids, for tests of batches.
 #pragma once
 
 #include <cstdint>

@@ -20,14 +20,15 @@ DataOptions options_for(const TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a loader restored from its state goes on where it was, on other ranks too") {
+TEST_CASE(
+    "a loader restored from its state continues with the same samples, with other numbers of ranks too") {
   TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(std::to_string(i), "document " + std::to_string(i));
   DataOptions options = options_for(folder);
-  DataLoader straight(options, kTokenizer);
-  for (int s = 0; s < 5; ++s) straight.next();
-  const DataState saved = straight.state();
-  const std::vector<std::int64_t> expected = straight.next().microbatches[0].tokens;
+  DataLoader reference(options, kTokenizer);
+  for (int s = 0; s < 5; ++s) reference.next();
+  const DataState saved = reference.state();
+  const std::vector<std::int64_t> expected = reference.next().microbatches[0].tokens;
 
   std::vector<std::int64_t> tokens;
   options.local_batch = 2;
@@ -42,17 +43,17 @@ TEST_CASE("a loader restored from its state goes on where it was, on other ranks
   CHECK(tokens == expected);
 }
 
-TEST_CASE("a loader restored with another global batch goes on with the next sample") {
+TEST_CASE("a loader restored with another global batch continues with the next sample") {
   TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(std::to_string(i), "document " + std::to_string(i));
   DataOptions options = options_for(folder);
-  DataLoader straight(options, kTokenizer);
-  for (int s = 0; s < 3; ++s) straight.next();
-  const DataState saved = straight.state();
+  DataLoader reference(options, kTokenizer);
+  for (int s = 0; s < 3; ++s) reference.next();
+  const DataState saved = reference.state();
   CHECK(saved.sample == 12);
   std::vector<std::int64_t> expected;  // samples 12 to 23
   for (int s = 0; s < 3; ++s) {
-    const std::vector<std::int64_t> tokens = straight.next().microbatches[0].tokens;
+    const std::vector<std::int64_t> tokens = reference.next().microbatches[0].tokens;
     expected.insert(expected.end(), tokens.begin(), tokens.end());
   }
   options.local_batch = 6;
@@ -68,7 +69,7 @@ TEST_CASE("a loader restored with another global batch goes on with the next sam
   CHECK(tokens == expected);
 }
 
-TEST_CASE("a state of other data or another run is refused, each difference named") {
+TEST_CASE("a state of other data or another run is refused, and each difference is named") {
   TempFolder folder;
   folder.write("a.txt", "some text that is long enough");
   DataOptions options = options_for(folder);
@@ -79,13 +80,14 @@ TEST_CASE("a state of other data or another run is refused, each difference name
   folder.write("a.txt", "some text that is longer than before");
   DataLoader grown(options, kTokenizer);
   CHECK_THAT(data_error([&] { grown.restore(saved); }),
-             ContainsSubstring("the fingerprint of the documents was") && ContainsSubstring("their sizes"));
+             ContainsSubstring("the fingerprint of the documents is") && ContainsSubstring("their sizes"));
 
   saved.seed = 1;
   saved.seq_len = 4;
   saved.shuffle = false;
   const std::string problems = data_error([&] { loader.restore(saved); });
-  for (const char* problem : {"the seed was 1 and is 42 now", "the sequence length was 4 and is 8 now",
-                              "shuffling was false and is true now"})
+  for (const char* problem : {"the seed is 1 in the checkpoint, but 42 in this run",
+                              "the sequence length is 4 in the checkpoint, but 8 in this run",
+                              "shuffling is false in the checkpoint, but true in this run"})
     CHECK_THAT(problems, ContainsSubstring(problem));
 }

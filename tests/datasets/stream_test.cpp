@@ -6,12 +6,13 @@ using namespace rondo;
 
 namespace {
 
-// Documents of rising lengths whose tokens say document and place; counts how often it is asked for a length.
+// A source of documents of different lengths, some empty. A token encodes its document and
+// position. Counts the requests for lengths.
 class CountingSource final : public TokenSource {
  public:
   std::int64_t documents() const override { return 300; }
   std::int64_t tokens(std::int64_t document) const override {
-    ++asked;
+    ++length_requests;
     return document % 7 == 0 ? 0 : 1 + document % 50;
   }
   std::uint64_t id_hash(std::int64_t document) const override { return static_cast<std::uint64_t>(document); }
@@ -21,7 +22,7 @@ class CountingSource final : public TokenSource {
   std::string identity() const override { return "counting"; }
   SourceCounts counts() const override { return {}; }
 
-  mutable std::int64_t asked = 0;
+  mutable std::int64_t length_requests = 0;
 };
 
 std::vector<std::int64_t> sample(SampleStream& stream, std::int64_t number) {
@@ -32,35 +33,35 @@ std::vector<std::int64_t> sample(SampleStream& stream, std::int64_t number) {
 
 }  // namespace
 
-TEST_CASE("a length is asked for once in the life of a stream, however many epochs are read") {
+TEST_CASE("a stream requests each length once, for any number of epochs") {
   CountingSource source;
   const auto all = [](std::int64_t) { return true; };
   SampleStream stream(source, all, 8, 5, /*shuffle=*/true);
-  CHECK(source.asked == 300);
+  CHECK(source.length_requests == 300);
   for (std::int64_t number = 0; number < 4 * stream.samples_per_epoch(); ++number) sample(stream, number);
-  CHECK(source.asked == 300);
+  CHECK(source.length_requests == 300);
 }
 
-TEST_CASE("epochs that were made ready, that are sought and that are come to have the same samples") {
+TEST_CASE("epochs prepared in the background, after a seek and by reading on have the same samples") {
   CountingSource source;
   const auto all = [](std::int64_t) { return true; };
-  SampleStream walks(source, all, 8, 5, /*shuffle=*/true);
-  const std::int64_t samples = walks.samples_per_epoch();
+  SampleStream sequential(source, all, 8, 5, /*shuffle=*/true);
+  const std::int64_t samples = sequential.samples_per_epoch();
   REQUIRE(samples > 100);
   for (std::int64_t number = 0; number < 3 * samples; ++number) {
-    SampleStream seeks(source, all, 8, 5, /*shuffle=*/true);
-    const std::vector<std::int64_t> walked = sample(walks, number);
+    SampleStream sought(source, all, 8, 5, /*shuffle=*/true);
+    const std::vector<std::int64_t> expected = sample(sequential, number);
     if (number % 97 == 0 || number % samples < 2 || number % samples > samples - 3)
-      REQUIRE(walked == sample(seeks, number));
+      REQUIRE(expected == sample(sought, number));
   }
   SampleStream back(source, all, 8, 5, /*shuffle=*/true);
   const std::vector<std::int64_t> first = sample(back, 0);
-  sample(back, samples - 1);  // the next is being made
-  CHECK(sample(back, 2 * samples) == sample(walks, 2 * samples));
+  sample(back, samples - 1);  // the next epoch is being prepared
+  CHECK(sample(back, 2 * samples) == sample(sequential, 2 * samples));
   CHECK(sample(back, 0) == first);
 }
 
-TEST_CASE("a document of more than 2^32 tokens has its length") {
+TEST_CASE("a document may have more than 2^32 tokens") {
   class Long final : public TokenSource {
    public:
     std::int64_t documents() const override { return 2; }

@@ -1,4 +1,4 @@
-// A folder of test data that goes away with its owner, and the error that a data path ends in.
+// A temporary folder of test data, removed by the destructor, and the message of an Error(data).
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,8 @@ class TempFolder : public Scratch {
   }
 };
 
-// The message of the Error(data) that `action` throws; "no error" or the wrong code otherwise.
+// Returns the message of the Error(data) that `action` throws. Without one returns "no error" or
+// "wrong exit code: ...".
 template <class Action>
 std::string data_error(const Action& action) {
   try {

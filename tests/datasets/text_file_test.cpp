@@ -33,7 +33,7 @@ struct Kind {
   std::function<std::string(const std::string&)> compress;
 };
 
-// Of those that the program was built with.
+// Returns the compression formats that the program was built with.
 std::vector<Kind> kinds() {
   std::vector<Kind> kinds;
 #if RONDO_ZLIB
@@ -77,7 +77,7 @@ std::string whole(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a compressed file has its text at every offset, forwards and backwards") {
+TEST_CASE("a compressed file is read at any offset, in any order") {
   const TempFolder folder;
   const std::string text = some_text(900'000);
   for (const Kind& kind : kinds()) {
@@ -92,7 +92,7 @@ TEST_CASE("a compressed file has its text at every offset, forwards and backward
   }
 }
 
-TEST_CASE("members and frames that follow each other are one text, and an empty text is one") {
+TEST_CASE("consecutive members and frames are one text, and a text may be empty") {
   const TempFolder folder;
   for (const Kind& kind : kinds()) {
     const std::string two = kind.compress("one\n") + kind.compress("") + kind.compress(some_text(300'000));
@@ -101,7 +101,7 @@ TEST_CASE("members and frames that follow each other are one text, and an empty 
   }
 }
 
-TEST_CASE("a compressed file that ends early or is damaged is an error that names it, never another text") {
+TEST_CASE("a truncated or damaged compressed file is an error that names it, never another text") {
   const TempFolder folder;
   const std::string text = some_text(3'000);
   for (const Kind& kind : kinds()) {
@@ -128,7 +128,7 @@ TEST_CASE("a compressed file that ends early or is damaged is an error that name
   }
 }
 
-TEST_CASE("a compressed corpus has the documents of the corpus that it was") {
+TEST_CASE("a compressed corpus has the documents of the uncompressed one") {
   const TempFolder folder;
   const std::string lines = "{\"body\": \"one\\n\"}\n\n{\"x\": 1, \"body\": \"two\"}\n";
   folder.write("plain/a.jsonl", lines);
@@ -156,7 +156,7 @@ TEST_CASE("a compressed corpus has the documents of the corpus that it was") {
 }
 
 #if !RONDO_ZLIB || !RONDO_ZSTD
-TEST_CASE("a program without the library says what to install") {
+TEST_CASE("a program without the library names the package to install") {
   const TempFolder folder;
   const std::string suffix = RONDO_ZLIB ? ".zst" : ".gz";
   CHECK_THAT(data_error([&] { whole(folder.write("a" + suffix, "x")); }),

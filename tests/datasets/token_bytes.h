@@ -1,4 +1,4 @@
-// Token files of each format, built by hand byte by byte, for the tests of their readers.
+// Token files of each format, built byte by byte, for the tests of their readers.
 #pragma once
 
 #include <xxhash.h>
@@ -34,9 +34,9 @@ std::string bytes_of_ids(const Ids& ids) {
 }
 
 inline Ids flat(const Documents& documents) {
-  Ids all;
-  for (const Ids& document : documents) all.insert(all.end(), document.begin(), document.end());
-  return all;
+  Ids ids;
+  for (const Ids& document : documents) ids.insert(ids.end(), document.begin(), document.end());
+  return ids;
 }
 
 inline std::string ends_of(const Documents& documents) {
@@ -46,7 +46,8 @@ inline std::string ends_of(const Documents& documents) {
   return bytes;
 }
 
-// Rondo's own, as the specification in datasets/token_files/token_writer.h says, not by the writer.
+// Builds Rondo's own format from the specification in datasets/token_files/token_writer.h, without
+// the writer.
 inline std::string rondo_bytes(const Documents& documents, const std::string& tokenizer = "byte",
                                std::int64_t vocab = 258) {
   const Ids ids = flat(documents);
@@ -72,14 +73,14 @@ inline std::string rondo_bytes(const Documents& documents, const std::string& to
   return header + bytes_of_value(std::uint64_t{XXH3_64bits(header.data(), header.size())}) + tokens + index;
 }
 
-// With another header of the right checksum: what an attacker would write.
+// Returns `file` with a valid checksum of its header, as an attacker would write.
 inline std::string resealed(std::string file) {
   const std::uint64_t hash = XXH3_64bits(file.data(), kTokenHeaderBytes - 8);
   std::memcpy(file.data() + kTokenHeaderBytes - 8, &hash, 8);
   return file;
 }
 
-// X.idx of documents of one sequence each.
+// Builds X.idx for documents of one sequence each.
 inline std::string megatron_index(const Documents& documents, std::uint8_t code, std::int64_t width) {
   std::string lengths, offsets, entries = bytes_of_value(std::int64_t{0});
   std::int64_t offset = 0;

@@ -22,7 +22,7 @@ std::string tokens_of(const TempFolder& folder, const Tokenizer& tokenizer, cons
   return cached_tokens(paths, find_files(paths).files, tokenizer, options);
 }
 
-// But for the lock.
+// Counts files, without the lock.
 std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(
       std::count_if(fs::directory_iterator(folder), fs::directory_iterator(),
@@ -31,17 +31,17 @@ std::size_t files_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("text is tokenized once, beside the data, and read as the token file that the command makes") {
+TEST_CASE("text is tokenized once, next to the data, and read as a token file") {
   const TempFolder folder;
   folder.write("text/a.txt", "aab");
   folder.write("text/b.jsonl", "{\"text\": \"ccc\"}\n");
   const PairTokenizer tokenizer;
-  const std::string made = tokens_of(folder, tokenizer);
-  CHECK(fs::path(made).parent_path() == folder.path(".rondo-tokens"));
-  CHECK(fs::path(made).filename().string().starts_with("text-"));
-  const auto time = fs::last_write_time(made);
-  CHECK(tokens_of(folder, tokenizer) == made);
-  CHECK(fs::last_write_time(made) == time);
+  const std::string tokens = tokens_of(folder, tokenizer);
+  CHECK(fs::path(tokens).parent_path() == folder.path(".rondo-tokens"));
+  CHECK(fs::path(tokens).filename().string().starts_with("text-"));
+  const auto time = fs::last_write_time(tokens);
+  CHECK(tokens_of(folder, tokenizer) == tokens);
+  CHECK(fs::last_write_time(tokens) == time);
   CHECK(files_in(folder.path(".rondo-tokens")) == 1);
   const auto source = open_source(folder.path("text"), tokenizer);
   CHECK(read_all(*source) == Documents{{100'510, 100'097, 'b', 100'511}, {100'510, 100'099, 'c', 100'511}});
@@ -61,39 +61,38 @@ TEST_CASE("another text, tokenizer or text_key is another token file") {
   CHECK(files_in(folder.path(".rondo-tokens")) == 5);
 }
 
-TEST_CASE("processes that make the same tokens at once make one file, and one that does not make it waits") {
+TEST_CASE("concurrent processes write one token file, and a process that does not tokenize waits") {
   const TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write("text/" + std::to_string(i) + ".txt", std::string(5'000, 'a'));
   const PairTokenizer tokenizer;
-  std::vector<std::string> made(4);
+  std::vector<std::string> tokens(4);
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < made.size(); ++i)
-      threads.emplace_back([&, i] { made[i] = tokens_of(folder, tokenizer, {.makes_cache = i >= 2}); });
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      threads.emplace_back([&, i] { tokens[i] = tokens_of(folder, tokenizer, {.makes_cache = i >= 2}); });
   }
-  for (const std::string& one : made) CHECK(one == made[0]);
+  for (const std::string& path : tokens) CHECK(path == tokens[0]);
   CHECK(files_in(folder.path(".rondo-tokens")) == 1);
 }
 
-TEST_CASE(
-    "token_cache is where the tokens are kept where it is set, and a folder that cannot be is an error") {
+TEST_CASE("token_cache sets the folder of the token files, and a folder that cannot be written is an error") {
   const TempFolder folder;
   folder.write("text/a.txt", "aab");
   folder.write("file", "");
   const PairTokenizer tokenizer;
-  const std::string made = tokens_of(folder, tokenizer, {.token_cache = folder.path("kept/here")});
-  CHECK(fs::path(made).parent_path() == folder.path("kept/here"));
+  const std::string tokens = tokens_of(folder, tokenizer, {.token_cache = folder.path("kept/here")});
+  CHECK(fs::path(tokens).parent_path() == folder.path("kept/here"));
   CHECK_FALSE(fs::exists(folder.path(".rondo-tokens")));
   try {
     tokens_of(folder, tokenizer, {.token_cache = folder.path("file")});
-    FAIL("made");
+    FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::environment);
     CHECK_THAT(error.what(), ContainsSubstring("set training.token_cache to a folder that can be written"));
   }
 }
 
-TEST_CASE("a folder of tokens may hold files that are no text, whatever the tokenizer") {
+TEST_CASE("a folder of tokens may contain binary files, with any tokenizer") {
   const TempFolder folder;
   folder.write("m/a.tokens", rondo_bytes({{1, 2}, {3}}, "pairs", 100'512));
   folder.write("m/b.dat", std::string(9, '\0'));
@@ -108,7 +107,7 @@ TEST_CASE("Parquet is refused with the command that converts it") {
       ContainsSubstring("pandas.read_parquet('" + path + "').to_json('" + folder.path("m/a") + ".jsonl.gz'"));
 }
 
-TEST_CASE("validation holds out the same documents of text, whatever the tokenizer") {
+TEST_CASE("validation holds out the same documents of text with every tokenizer") {
   const TempFolder folder;
   for (int i = 0; i < 50; ++i) folder.write("text/" + std::to_string(i) + ".txt", "abcabcabcabc");
   DataOptions options;

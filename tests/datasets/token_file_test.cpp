@@ -14,18 +14,18 @@ const Documents kDocuments = {{256, 'a', 'b', 257}, {}, {256, 257}, {256, 'x', '
 
 using Open = std::unique_ptr<TokenFile> (*)(const SourceFile&, IdLimit);
 
-std::unique_ptr<TokenFile> open(Open how, const std::string& path, std::int64_t vocab = 258) {
-  return how({path, "id"}, {vocab, "byte"});
+std::unique_ptr<TokenFile> open(Open open_format, const std::string& path, std::int64_t vocab = 258) {
+  return open_format({path, "id"}, {vocab, "byte"});
 }
 
-std::string open_error(Open how, const std::string& path) {
-  return data_error([&] { read_all(*open(how, path)); });
+std::string open_error(Open open_format, const std::string& path) {
+  return data_error([&] { read_all(*open(open_format, path)); });
 }
 
-// A small valid data set of each format: its files by suffix, the one to open, and how.
+// A small valid data set: its files by suffix, and the function that opens the first.
 struct Format {
   const char* name;
-  Open how;
+  Open open_format;
   std::vector<std::pair<std::string, std::string>> files;  // the first is opened
 };
 
@@ -61,11 +61,11 @@ std::string write(const TempFolder& folder, const Format& format) {
 
 }  // namespace
 
-TEST_CASE("each format gives the documents that its bytes say, whole and in every part") {
+TEST_CASE("each format has the documents of its bytes, whole and in every part") {
   for (const Format& format : formats()) {
     INFO(format.name);
     const TempFolder folder;
-    const auto file = open(format.how, write(folder, format));
+    const auto file = open(format.open_format, write(folder, format));
     CHECK(read_all(*file) == kDocuments);
     CHECK(file->total_tokens() == 11);
     for (std::int64_t begin = 0; begin <= 5; ++begin)
@@ -98,7 +98,7 @@ TEST_CASE("documents of Megatron-LM may have several sequences, anywhere in the 
   CHECK(part == Ids{6, 1});
 }
 
-TEST_CASE("documents of llm.c begin at its begin or end of text token") {
+TEST_CASE("documents of llm.c begin at its begin-of-text or end-of-text token") {
   const TempFolder folder;
   const auto gpt2 =
       open_llmc({folder.write("g.bin", llmc_bytes({7, 50256, 1, 2, 50256, 50256, 3})), "g"}, {});
@@ -112,41 +112,41 @@ TEST_CASE("an id that the tokenizer does not have is an error with file, documen
   for (const Format& format : formats()) {
     const TempFolder folder;
     const std::string path = write(folder, format);
-    CHECK(data_error([&] { read_all(*open(format.how, path, 257)); }) ==
+    CHECK(data_error([&] { read_all(*open(format.open_format, path, 257)); }) ==
           path +
               ": document 0: token 3 is 257, but the byte tokenizer has ids below 257. Set "
               "training.tokenizer to the "
-              "tokenizer that made the file");
+              "tokenizer of the file");
   }
   const TempFolder folder;
   folder.write("x.bin", bytes_of_ids<std::int32_t>({1, -2}));
   folder.write("x.idx", megatron_index({{1, -2}}, 4, 4));
   CHECK_THAT(open_error(open_megatron, folder.path("x.bin")),
-             ContainsSubstring("document 0: token 1 is -2, and no id is negative"));
+             ContainsSubstring("document 0: token 1 is -2, but ids are not negative"));
 }
 
-TEST_CASE("a token file whose sizes do not fit together is refused with what is wrong") {
+TEST_CASE("a token file with inconsistent sizes is refused with the reason") {
   const TempFolder folder;
   const auto rondo = [&](const std::string& bytes) {
     return open_error(open_rondo_tokens, folder.write("x.tokens", bytes));
   };
   const std::string good = rondo_bytes(kDocuments);
   CHECK_THAT(rondo("text"), ContainsSubstring("x.tokens: a token file begins with \"rondotok\""));
-  CHECK_THAT(rondo(good + "x"), ContainsSubstring("do not make a file of"));
-  CHECK_THAT(rondo(good.substr(0, good.size() - 8)), ContainsSubstring("it was cut or extended"));
+  CHECK_THAT(rondo(good + "x"), ContainsSubstring("do not give a file of"));
+  CHECK_THAT(rondo(good.substr(0, good.size() - 8)), ContainsSubstring("it was truncated or extended"));
   const auto with = [&](std::size_t at, const std::string& value) {
     return resealed(std::string(good).replace(at, value.size(), value));
   };
   CHECK_THAT(rondo(std::string(good).replace(20, 1, "\1")), ContainsSubstring("the header is damaged"));
   CHECK_THAT(rondo(with(8, bytes_of_value(std::uint32_t{2}))),
-             ContainsSubstring("version 2 of the format is unknown"));
+             ContainsSubstring("version 2 of the format is not supported"));
   CHECK_THAT(rondo(with(12, bytes_of_value(std::uint32_t{8}))),
              ContainsSubstring("a token has 2 or 4 bytes, not 8"));
   for (const std::uint64_t count : {~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 60,
                                     std::uint64_t{5}, std::uint64_t{3}})
-    CHECK_THAT(rondo(with(16, bytes_of_value(count))), ContainsSubstring("do not make a file of"));
+    CHECK_THAT(rondo(with(16, bytes_of_value(count))), ContainsSubstring("do not give a file of"));
   for (const std::uint64_t count : {~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{7}})
-    CHECK_THAT(rondo(with(24, bytes_of_value(count))), ContainsSubstring("do not make a file of"));
+    CHECK_THAT(rondo(with(24, bytes_of_value(count))), ContainsSubstring("do not give a file of"));
 
   folder.write("m.bin", bytes_of_ids<std::uint16_t>(flat(kDocuments)));
   const auto megatron = [&](const std::string& index) {
@@ -156,9 +156,9 @@ TEST_CASE("a token file whose sizes do not fit together is refused with what is 
   const std::string index = megatron_index(kDocuments, 8, 2);
   CHECK_THAT(megatron(index.substr(0, 20)), ContainsSubstring("does not begin with MMIDIDX"));
   CHECK_THAT(megatron(std::string(index).replace(17, 1, "\6")),
-             ContainsSubstring("ids of type 6 are no integers"));
+             ContainsSubstring("ids of type 6 are not supported"));
   CHECK_THAT(megatron(std::string(index).replace(18, 8, 8, '\xff')),
-             ContainsSubstring("do not make an .idx"));
+             ContainsSubstring("do not give an .idx"));
   CHECK_THAT(megatron(std::string(index).replace(34, 4, 4, '\xff')),
              ContainsSubstring("sequence 0 of -1 tokens"));
   CHECK_THAT(megatron(std::string(index).replace(50, 8, bytes_of_value(std::int64_t{20}))),
@@ -170,11 +170,11 @@ TEST_CASE("a token file whose sizes do not fit together is refused with what is 
     folder.write("d.ds.metadata", metadata);
     return open_error(open_datatrove, folder.path("d.ds"));
   };
-  CHECK_THAT(datatrove("123"), ContainsSubstring("an index is 8 bytes a document"));
-  CHECK_THAT(datatrove(ends_of({{1, 2, 3}})), ContainsSubstring("a token would not have 2 or 4 bytes"));
+  CHECK_THAT(datatrove("123"), ContainsSubstring("3 bytes, not a multiple of 8"));
+  CHECK_THAT(datatrove(ends_of({{1, 2, 3}})), ContainsSubstring("which is not 2 or 4 bytes per token"));
   CHECK_THAT(datatrove(ends_of(kDocuments), "gpt2|4\n"), ContainsSubstring("says 4 bytes a token"));
   CHECK_THAT(datatrove(ends_of(kDocuments), "gpt2\n12\n"),
-             ContainsSubstring("says 12 tokens, and its .index 11"));
+             ContainsSubstring("says 12 tokens, but its .index 11"));
   CHECK_THAT(datatrove(bytes_of_value(std::uint64_t{12}) + bytes_of_value(std::uint64_t{11})),
              ContainsSubstring("document 0: its tokens, 0 to 12, are not within the 11 of the file"));
   std::filesystem::remove(folder.path("d.ds.index"));
@@ -215,7 +215,7 @@ TEST_CASE("every bit flip and truncation of Rondo's token file is detected") {
   }
 }
 
-TEST_CASE("files of any format, damaged at random, are read or refused") {
+TEST_CASE("randomly damaged files of any format are read or refused") {
   std::mt19937 random(1);
   const TempFolder folder;
   std::vector<Format> all = formats();
@@ -247,9 +247,10 @@ TEST_CASE("files of any format, damaged at random, are read or refused") {
             bytes[at] = static_cast<char>(random());
         }
       }
-      if (bad.how == open_rondo_tokens && bytes.size() >= 256 && random() % 2 == 0) bytes = resealed(bytes);
+      if (bad.open_format == open_rondo_tokens && bytes.size() >= 256 && random() % 2 == 0)
+        bytes = resealed(bytes);
       const std::string message = data_error([&] {
-        const auto file = open(bad.how, write(folder, bad));
+        const auto file = open(bad.open_format, write(folder, bad));
         file->id_range(1000);
         read_all(*file);
         file->verify();
@@ -260,11 +261,11 @@ TEST_CASE("files of any format, damaged at random, are read or refused") {
   }
 }
 
-TEST_CASE("a token file that shrank after the opening is an error that names it") {
+TEST_CASE("a token file that shrank after it was opened is an error that names it") {
   for (const Format& format : formats()) {
     const TempFolder folder;
     const std::string path = write(folder, format);
-    const auto file = open(format.how, path);
+    const auto file = open(format.open_format, path);
     std::filesystem::resize_file(path, 4);
     CHECK_THAT(data_error([&] { read_all(*file); }),
                ContainsSubstring(path + ": changed while it was in use"));
@@ -274,7 +275,7 @@ TEST_CASE("a token file that shrank after the opening is an error that names it"
 TEST_CASE("a token file of a hundred gigabytes opens without being read") {
   const TempFolder folder;
   const std::string path = folder.path("big.tokens");
-  // 48 G tokens in 100 M documents, all zeros but the header: a sparse file.
+  // A sparse file of 48 G tokens in 100 M documents: zeros except the header.
   std::string header = rondo_bytes({});
   const std::uint64_t tokens = std::uint64_t{48} << 30, documents = 100'000'000;
   header.replace(16, 16, bytes_of_value(documents) + bytes_of_value(tokens));

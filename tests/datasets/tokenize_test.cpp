@@ -71,18 +71,18 @@ TEST_CASE("training on tokenized text equals training on the text, sample by sam
   }
 }
 
-TEST_CASE("the output has the same bytes whatever threads and parts, and shards join to it") {
+TEST_CASE("the output has the same bytes for any threads and parts, and its shards concatenate to it") {
   const TempFolder folder;
   write_documents(folder, 50);
   const PairTokenizer tokenizer;
-  const TokenizeResult made = run(folder, "one.tokens", 1, 1 << 20, tokenizer);
-  CHECK(made.documents == 52);
-  CHECK(made.files == std::vector{folder.path("one.tokens")});
-  const std::string one = contents(folder.path("one.tokens"));
+  const TokenizeResult result = run(folder, "one.tokens", 1, 1 << 20, tokenizer);
+  CHECK(result.documents == 52);
+  CHECK(result.files == std::vector{folder.path("one.tokens")});
+  const std::string expected = contents(folder.path("one.tokens"));
   for (const int threads : {1, 2, 5}) {
     for (const std::int64_t part : {1, 700, 5000}) {
       run(folder, "other.tokens", threads, part, tokenizer);
-      REQUIRE(contents(folder.path("other.tokens")) == one);
+      REQUIRE(contents(folder.path("other.tokens")) == expected);
       CHECK_FALSE(std::filesystem::exists(folder.path(".other.tokens.parts")));
       std::filesystem::remove(folder.path("other.tokens"));
     }
@@ -109,19 +109,20 @@ TEST_CASE("a tokenizer without BOS puts EOS alone around a document") {
   const TempFolder folder;
   folder.write("in/a.txt", "aab");
   const PairTokenizer tokenizer(std::nullopt);
-  const TokenizeResult made = run(folder, "out.tokens", 1, 1 << 20, tokenizer);
-  CHECK(made.tokens == 3);
+  const TokenizeResult result = run(folder, "out.tokens", 1, 1 << 20, tokenizer);
+  CHECK(result.tokens == 3);
   const auto file = open_rondo_tokens({folder.path("out.tokens"), ""}, {});
   CHECK(read_all(*file) == Documents{{100'097, 'b', 100'511}});
   CHECK(dynamic_cast<RondoTokens&>(*file).header().bos == -1);
 }
 
-TEST_CASE("whole parts of an earlier run are kept, torn ones and those of another input are made again") {
+TEST_CASE(
+    "complete parts of an earlier run are kept, damaged parts and parts of another input are written again") {
   const TempFolder folder;
   write_documents(folder, 30);
   const ByteTokenizer tokenizer;
   run(folder, "one.tokens", 1, 500, tokenizer);
-  // Stopped by an output that cannot get its name: all parts are there.
+  // The run stops at the rename of its output, with all parts written.
   std::filesystem::create_directories(folder.path("two.tokens"));
   const auto stopped = [&] { return error_of([&] { run(folder, "two.tokens", 2, 500, tokenizer); }); };
   std::filesystem::create_directories(folder.path(".two.tokens.parts"));
@@ -148,7 +149,7 @@ TEST_CASE("whole parts of an earlier run are kept, torn ones and those of anothe
   CHECK(contents(folder.path("two.tokens")) != contents(folder.path("one.tokens")));
 }
 
-TEST_CASE("tokenize refuses an output that exists, a wrong name, tokens as input and input without text") {
+TEST_CASE("tokenize refuses an existing output, an invalid name, tokens as input and input without text") {
   const TempFolder folder;
   write_documents(folder, 3);
   const ByteTokenizer tokenizer;
@@ -163,13 +164,13 @@ TEST_CASE("tokenize refuses an output that exists, a wrong name, tokens as input
              ContainsSubstring("6: cannot write ") && ContainsSubstring("No such file"));
   folder.write("in/y.tokens", rondo_bytes({{1}}));
   CHECK_THAT(refused("b.tokens"),
-             ContainsSubstring("4: ") && ContainsSubstring("y.tokens: holds tokens already"));
+             ContainsSubstring("4: ") && ContainsSubstring("y.tokens: is a token file, not text"));
   std::filesystem::remove_all(folder.path("in"));
   folder.write("in/empty.txt", "");
   CHECK_THAT(refused("b.tokens"), ContainsSubstring("no document in 1 files (0 binary, 1 empty)"));
 }
 
-TEST_CASE("token files want their tokenizer") {
+TEST_CASE("a token file of another tokenizer is refused") {
   const TempFolder folder;
   write_documents(folder, 10);
   const PairTokenizer pairs;
@@ -179,10 +180,10 @@ TEST_CASE("token files want their tokenizer") {
   options.path = folder.path("in.tokens");
   CHECK(DataLoader(options, pairs).summary().documents == 12);
   CHECK_THAT(data_error([&] { DataLoader(options, ByteTokenizer()); }),
-             ContainsSubstring("made with the tokenizer pairs, but training.tokenizer is byte"));
+             ContainsSubstring("written with the tokenizer pairs, but training.tokenizer is byte"));
 }
 
-TEST_CASE("files of one data set are taken together, and folders may mix text and tokens") {
+TEST_CASE("files of one data set are one source, and folders may mix text and tokens") {
   const TempFolder folder;
   const Documents documents = {{1, 2, 3}, {4, 5}};
   folder.write("m/a.bin", bytes_of_ids<std::uint16_t>(flat(documents)));
@@ -194,10 +195,10 @@ TEST_CASE("files of one data set are taken together, and folders may mix text an
   folder.write("m/d.tokens", rondo_bytes(documents));
   folder.write("m/e.bin", std::string(3, '\0'));
   const ByteTokenizer tokenizer;
-  const auto all = open_source(folder.path("m"), tokenizer);
-  CHECK(read_all(*all) ==
+  const auto source = open_source(folder.path("m"), tokenizer);
+  CHECK(read_all(*source) ==
         Documents{{1, 2, 3}, {4, 5}, {1, 2, 3}, {4, 5}, {256, 'A', 257}, {1, 2, 3}, {4, 5}});
-  CHECK(all->counts().skipped_binary == 1);
+  CHECK(source->counts().skipped_binary == 1);
   for (const char* name : {"m/a.idx", "m/a.bin", "m/b.ds.index", "m/b.ds"})
     CHECK(read_all(*open_source(folder.path(name), tokenizer)) == documents);
 }

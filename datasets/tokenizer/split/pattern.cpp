@@ -1,7 +1,8 @@
-// One walk over the pattern copies what both engines read alike and rewrites or refuses the rest; what is not
-// known to be equal is refused, since wrong words would go unnoticed. Unicode classes become explicit lists,
-// so the engine's own Unicode version does not matter. A stack says for each open group whether it is
-// case-insensitive; only letters whose folding is the same in both engines are allowed there.
+// Walks over the pattern once, copies what both engines read equally, and rewrites or refuses the
+// rest. Anything not known to be equal is refused, since wrong words would go unnoticed. Unicode
+// classes become explicit lists, so the engine's Unicode version does not matter. A stack records
+// for each open group whether it is case-insensitive. Only letters with the same folding in both
+// engines are allowed there.
 #include "datasets/tokenizer/split/pattern.h"
 
 #include <fmt/format.h>
@@ -29,11 +30,11 @@ std::string class_text(const CodePointSet& set) {
   return text;
 }
 
-// Of the pattern that is written. A class takes up to ten kilobytes, and engines compile no more than that
-// anyway.
+// Limit of the rewritten pattern. A class takes up to ten kilobytes, and engines compile no
+// larger patterns.
 constexpr std::size_t kMostBytes = 4 << 20;
 
-// One walk over the pattern, writing the new one.
+// Walks over the pattern and writes the new one.
 class Rewriter {
  public:
   Rewriter(std::string_view pattern, const std::string& place) : pattern_(pattern), place_(place) {}
@@ -89,7 +90,8 @@ class Rewriter {
     }
   }
 
-  // Letters that Oniguruma folds together with one other character: ss and U+00DF, st and U+FB06, ff, fi, fl.
+  // Oniguruma folds some pairs of letters with one other character: ss and U+00DF, st and U+FB06,
+  // ff, fi, fl. They are refused.
   void caseless_item() {
     const char c = peek(), next = peek(1);
     if (c == ')') {
@@ -123,13 +125,14 @@ class Rewriter {
       comma = true;
       for (++i; is_digit(peek(i));) ++i;
     }
-    if (i == 1 || peek(i) != '}') refuse(i + 1, "is not supported; a brace that is text is written \\{");
+    if (i == 1 || peek(i) != '}') refuse(i + 1, "is not supported; write a literal brace as \\{");
     ++i;
     if (peek(i) == '+' || (peek(i) == '?' && !comma)) refuse(i + 1, "is not supported");
     copy(i);
   }
 
-  // The class that an escape names, e.g. \p{L}; moves behind it. False if the escape names none.
+  // Reads the class that an escape names, e.g. \p{L}, and advances past it. Returns false if the
+  // escape names no class.
   bool set_escape(CodePointSet& set) {
     const char letter = peek(1);
     const bool negated = letter == 'P' || letter == 'S' || letter == 'D';
@@ -142,7 +145,8 @@ class Rewriter {
       const std::size_t end = rest().find('}');
       length = end == std::string_view::npos ? 2 : end + 1;
       if (peek(2) == '{' && length > 3) set = unicode_category(rest().substr(3, length - 4));
-      if (set.empty()) refuse(length, "is no general category of Unicode, and others are not supported");
+      if (set.empty())
+        refuse(length, "is not a general category of Unicode; other classes are not supported");
     } else {
       return false;
     }
@@ -151,12 +155,12 @@ class Rewriter {
     return true;
   }
 
-  // An escape that means one character.
+  // Copies or rewrites an escape of one character.
   void character_escape() {
     const char letter = peek(1);
     if (letter == 'n' || letter == 'r' || letter == 't' || letter == 'f' || is_punctuation(letter))
       return copy(2);
-    if (letter == 'v') {  // PCRE2's is a class
+    if (letter == 'v') {  // PCRE2's \v is a class
       out_ += "\\x{B}";
       at_ += 2;
       return;
@@ -178,14 +182,14 @@ class Rewriter {
 
   void dash(bool& range_open, bool after_set, bool first) {
     const bool literal = first || peek(1) == ']';
-    if (after_set && !literal)
-      refuse(2, "after a class is not supported; a dash that is text is written \\-");
+    if (after_set && !literal) refuse(2, "after a class is not supported; write a literal dash as \\-");
     out_ += literal ? "\\-" : "-";
     range_open = !literal;
     ++at_;
   }
 
-  // Named classes are gathered and written at the end as one list; the order within a class means nothing.
+  // Named classes are collected and written at the end as one list; the order within a class has
+  // no meaning.
   void character_class() {
     const std::size_t begin = at_;
     copy(peek(1) == '^' ? 2 : 1);
@@ -222,7 +226,7 @@ class Rewriter {
   const std::string& place_;
   std::size_t at_ = 0;
   std::string out_;
-  std::vector<bool> groups_;  // open ones: is it case-insensitive?
+  std::vector<bool> groups_;  // open groups: whether each is case-insensitive
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-// From the regular expressions of a tokenizer.json, which Oniguruma reads (Ruby's syntax), to PCRE2's.
+// Translates the regular expressions of a tokenizer.json, which Oniguruma reads (Ruby's syntax),
+// to PCRE2.
 //
-// Unicode classes become lists of code points (unicode.h). What the two engines understand alike passes
-// through, what they would silently understand differently is refused: \w \b \h ^ $ {,n} {n}+ set operations
-// in classes, and in case-insensitive groups everything but ASCII letters and apostrophes, for Oniguruma
-// folds "ss" with U+00DF.
+// Unicode classes become lists of code points (unicode.h). What both engines read equally is copied.
+// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+ and set operations in
+// classes. In case-insensitive groups everything but ASCII letters and apostrophes is refused,
+// because Oniguruma folds "ss" with U+00DF.
 #pragma once
 
 #include <string>
@@ -11,11 +12,12 @@
 
 namespace rondo {
 
-// `pattern` is valid UTF-8. `place` says where it stands, for messages. Throws Error(data) that names what is
-// not supported and where in the pattern it is. What PCRE2 itself refuses is not looked for here.
+// Returns the PCRE2 pattern. `pattern` is valid UTF-8. `place` names its place in the file, for
+// messages. Throws Error(data) that names what is not supported and its byte offset. Does not check
+// what PCRE2 itself refuses.
 std::string pcre2_pattern(std::string_view pattern, const std::string& place);
 
-// A pattern for exactly this text.
+// Returns a pattern that matches exactly this text.
 std::string pcre2_literal(std::string_view text);
 
 }  // namespace rondo

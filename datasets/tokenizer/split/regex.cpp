@@ -36,9 +36,10 @@ RegexScratch::RegexScratch()
       context_(pcre2_match_context_create(nullptr)),
       data_(pcre2_match_data_create(1, nullptr)) {
   if (!context_ || !data_) throw std::bad_alloc();
-  // A step back is a match to the engine, and a long run of blanks takes one a blank.
+  // The engine counts each backtracking step as a match, and a long run of blanks takes one
+  // per blank.
   pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
-  // Without JIT on this machine there is no stack, and none is wanted.
+  // Without JIT on this machine there is no stack, and none is needed.
   if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
 }
 
@@ -50,16 +51,16 @@ Regex::Regex(const std::string& pattern, std::string place) : place_(std::move(p
   if (!code_)
     throw Error(ExitCode::data,
                 fmt::format("{}: the regular expression does not compile: {}", place_, pcre2_message(error)));
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is none, pcre2_match interprets
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without JIT, pcre2_match interprets
 }
 
 Regex::Match Regex::search(std::string_view text, std::size_t from, RegexScratch& scratch) const {
-  const int found = pcre2_match(code_.get(), units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
-                                scratch.data_.get(), scratch.context_.get());
-  if (found == PCRE2_ERROR_NOMATCH) return {0, 0, false};
-  if (found < 0)
+  const int matches = pcre2_match(code_.get(), units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
+                                  scratch.data_.get(), scratch.context_.get());
+  if (matches == PCRE2_ERROR_NOMATCH) return {0, 0, false};
+  if (matches < 0)
     throw Error(ExitCode::data, fmt::format("{}: the regular expression cannot split a text of {} bytes: {}",
-                                            place_, text.size(), pcre2_message(found)));
+                                            place_, text.size(), pcre2_message(matches)));
   const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(scratch.data_.get());
   return {offsets[0], offsets[1], true};
 }

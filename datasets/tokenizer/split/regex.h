@@ -1,5 +1,5 @@
-// A compiled regular expression over UTF-8: PCRE2 with JIT. Immutable; threads share it and bring a scratch
-// each.
+// A compiled regular expression over UTF-8: PCRE2 with JIT. Immutable. Threads share it, each with
+// its own scratch.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct pcre2_real_jit_stack_8;
 
 namespace rondo {
 
-// What a search writes to. One per thread; any Regex may use it.
+// The workspace of a search. One per thread; any Regex may use it.
 class RegexScratch {
  public:
   RegexScratch();
@@ -33,15 +33,17 @@ class RegexScratch {
 
 class Regex {
  public:
-  // `pattern` in PCRE2's syntax; `place` says where it stands, for messages. Throws Error(data).
+  // Compiles a pattern of PCRE2's syntax. `place` names its place in the file, for messages.
+  // Throws Error(data).
   Regex(const std::string& pattern, std::string place);
 
   struct Match {
     std::size_t begin, end;
     bool found;
   };
-  // The first match that begins at `from` or later. `text` is valid UTF-8 and `from` where a character
-  // begins. Throws Error(data) when the engine gives up (its limits on backtracking).
+  // Returns the first match that begins at `from` or later. REQUIRES: `text` is valid UTF-8, and a
+  // character begins at `from`. Throws Error(data) when the engine exceeds its limits
+  // on backtracking.
   Match search(std::string_view text, std::size_t from, RegexScratch& scratch) const;
 
  private:

@@ -17,8 +17,8 @@ std::string read_pattern(const JsonView& pattern) {
   return regex ? pcre2_pattern(text.text(), text.place()) : pcre2_literal(text.text());
 }
 
-// Inverting changes nothing for Isolated, where matches and gaps become words alike; for Removed it swaps
-// them.
+// "invert" has no effect for Isolated, where matches and gaps both become words. For Removed it
+// exchanges them.
 SplitStage read_split(const JsonView& split) {
   SplitStage stage;
   const JsonView pattern = split.at("pattern");

@@ -1,4 +1,4 @@
-// The pre_tokenizer of a tokenizer.json, as stages of a Splitter.
+// Reads the pre_tokenizer of a tokenizer.json as stages of a Splitter.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// `pre_tokenizer` is a ByteLevel, or a Sequence of Splits that ends in one. Throws Error(data) for all else.
+// Reads a ByteLevel, or a Sequence of Splits that ends in one. Throws Error(data) for
+// everything else.
 std::vector<SplitStage> read_split_stages(const JsonView& pre_tokenizer);
 
 }  // namespace rondo

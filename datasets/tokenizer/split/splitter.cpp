@@ -20,25 +20,26 @@ void Splitter::run(std::size_t stage, std::string_view text, RegexScratch& scrat
   run(stage + 1, " " + std::string(text), scratch, words);
 }
 
-// An empty match cuts where it stands, unless a match ended there: then the search goes on a character later,
-// as Oniguruma's callers do.
+// An empty match splits at its position, unless a match ended there. Then the search continues one
+// character later, as Oniguruma's callers do.
 void Splitter::run_regex(std::size_t stage, std::string_view text, RegexScratch& scratch,
                          const Words& words) const {
-  const Stage& now = stages_[stage];
+  const Stage& current = stages_[stage];
   std::size_t done = 0, from = 0, last_end = std::string_view::npos;
   while (from <= text.size()) {
-    const Regex::Match match = now.regex[0].search(text, from, scratch);
+    const Regex::Match match = current.regex[0].search(text, from, scratch);
     if (!match.found) break;
     if (match.begin == match.end && match.end == last_end) {
       if (from == text.size()) break;
       from += utf8_length(text.substr(from));
       continue;
     }
-    if (now.keep_gaps) run(stage + 1, text.substr(done, match.begin - done), scratch, words);
-    if (now.keep_matches) run(stage + 1, text.substr(match.begin, match.end - match.begin), scratch, words);
+    if (current.keep_gaps) run(stage + 1, text.substr(done, match.begin - done), scratch, words);
+    if (current.keep_matches)
+      run(stage + 1, text.substr(match.begin, match.end - match.begin), scratch, words);
     done = from = last_end = match.end;
   }
-  if (now.keep_gaps) run(stage + 1, text.substr(done), scratch, words);
+  if (current.keep_gaps) run(stage + 1, text.substr(done), scratch, words);
 }
 
 }  // namespace rondo

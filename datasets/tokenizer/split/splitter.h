@@ -1,5 +1,5 @@
-// How text is cut into the words that BPE works on: the stages of a tokenizer.json's pre_tokenizer, in order.
-// Each stage cuts every piece of the one before; a piece is all that the next stage's look-ahead sees.
+// Splits text into the words that BPE encodes: the stages of a tokenizer.json's pre_tokenizer, in
+// order. Each stage splits every piece of the previous stage. Look-ahead sees one piece only.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ struct SplitStage {
   bool keep_matches = true, keep_gaps = true;
 };
 
-// Immutable; any thread, with a scratch each.
+// Immutable. Threads share it, each with its own scratch.
 class Splitter {
  public:
   // Throws Error(data) for a pattern that does not compile.
   explicit Splitter(const std::vector<SplitStage>& stages);
 
   using Words = std::function<void(std::string_view)>;
-  // Calls `words` with each word in turn; none is empty. `text` is valid UTF-8.
+  // Calls `words` with each word in order; no word is empty. REQUIRES: `text` is valid UTF-8.
   void split(std::string_view text, RegexScratch& scratch, const Words& words) const {
     run(0, text, scratch, words);
   }
@@ -35,7 +35,7 @@ class Splitter {
  private:
   struct Stage {
     SplitStage::Kind kind;
-    std::vector<Regex> regex;  // none or one
+    std::vector<Regex> regex;  // at most one
     bool keep_matches, keep_gaps;
   };
   void run(std::size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const;

@@ -12,9 +12,9 @@ struct Run {
   CodePointRange range;
 };
 
-// What the table says, read once.
+// Returns the parsed table, which is read once.
 const std::vector<Run>& category_runs() {
-  static const std::vector<Run> all = [] {
+  static const std::vector<Run> table = [] {
     std::vector<Run> runs;
     char32_t next = 0;
     for (std::size_t i = 0; i < kUnicodeCategoryRuns.size();) {
@@ -27,22 +27,22 @@ const std::vector<Run>& category_runs() {
     }
     return runs;
   }();
-  return all;
+  return table;
 }
 
 }  // namespace
 
 CodePointSet unicode_category(std::string_view name) {
-  CodePointSet found;
-  if (name.empty() || name.size() > 2) return found;
+  CodePointSet set;
+  if (name.empty() || name.size() > 2) return set;
   for (const auto& [category, range] : category_runs()) {
     if (!category.starts_with(name)) continue;
-    if (!found.empty() && found.back().last + 1 == range.first)
-      found.back().last = range.last;
+    if (!set.empty() && set.back().last + 1 == range.first)
+      set.back().last = range.last;
     else
-      found.push_back(range);
+      set.push_back(range);
   }
-  return found;
+  return set;
 }
 
 CodePointSet unicode_spaces() { return kUnicodeSpaces; }

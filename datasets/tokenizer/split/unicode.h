@@ -1,7 +1,7 @@
-// What regular expressions mean by \p{L}, \p{Lu}, \s and the like, as lists of code points. The lists are
-// data of ours, asked from the package `tokenizers` (scripts/unicode_tables.py), because the Unicode version
-// decides how text is split: the system's PCRE2 knows another one and differs in about ten thousand code
-// points.
+// The code points of \p{L}, \p{Lu}, \s and the like in regular expressions. The lists are generated
+// from the package `tokenizers` (scripts/unicode_tables.py), because the Unicode version determines
+// how text is split. The system's PCRE2 has another version and differs in about ten thousand
+// code points.
 #pragma once
 
 #include <string_view>
@@ -10,18 +10,20 @@
 namespace rondo {
 
 struct CodePointRange {
-  char32_t first, last;  // both included
+  char32_t first, last;  // inclusive
 };
 
-// Sorted and apart from each other; never a surrogate.
+// Sorted and disjoint ranges without surrogates.
 using CodePointSet = std::vector<CodePointRange>;
 
 extern const std::string_view kUnicodeVersion;
 extern const std::vector<CodePointRange> kUnicodeSpaces;
-// The general categories of all code points from U+0000 on: two letters and the length of the run, decimal.
+// The general categories of all code points from U+0000 on, as runs: two letters and the
+// decimal length.
 extern const std::string_view kUnicodeCategoryRuns;
 
-// A general category ("Lu") or all that begin with a letter ("L"). Empty if there is none of that name.
+// Returns a general category ("Lu") or all that begin with a letter ("L"). Empty for an
+// unknown name.
 CodePointSet unicode_category(std::string_view name);
 CodePointSet unicode_spaces();
 

@@ -23,8 +23,7 @@ nlohmann::json with_splits(const std::vector<nlohmann::json>& splits) {
   return document;
 }
 
-// The merges by definition: of all neighbours the pair of lowest rank, of those the leftmost, again and
-// again.
+// Merges by definition: repeatedly the pair of neighbours of lowest rank, the leftmost of these.
 Ids merged_slowly(Ids ids, const std::vector<BpeMerge>& merges) {
   for (;;) {
     std::size_t best = merges.size(), at = 0;
@@ -64,7 +63,7 @@ TEST_CASE("the merges of a word are those of the definition, for short words and
     for (char& byte : word) byte = static_cast<char>(random() % 3 + 253);
     Ids got;
     bpe.encode(word, work, got);
-    std::vector<BpeMerge> last_rank;  // of a pair that stands twice
+    std::vector<BpeMerge> last_rank;  // of a repeated pair
     for (const BpeMerge& merge : model.merges) {
       std::erase_if(last_rank,
                     [&](const BpeMerge& m) { return m.left == merge.left && m.right == merge.right; });
@@ -76,7 +75,7 @@ TEST_CASE("the merges of a word are those of the definition, for short words and
   }
 }
 
-TEST_CASE("with ignore_merges a word that is a token is that token, whatever the merges say") {
+TEST_CASE("with ignore_merges a word that is a token is that token, regardless of the merges") {
   nlohmann::json document = small_tokenizer();
   document["model"]["vocab"]["help"] = 261;
   document["added_tokens"][0]["id"] = 262;
@@ -86,7 +85,7 @@ TEST_CASE("with ignore_merges a word that is a token is that token, whatever the
   CHECK(ids_of(*tokenizer_of(document), "helpp") == Ids{256, 'l', 'p', 'p'});
 }
 
-TEST_CASE("an added token is found wherever it stands, the longest of those that begin together") {
+TEST_CASE("an added token is found anywhere, the longest of those that begin together") {
   nlohmann::json document = small_tokenizer();
   document["added_tokens"].push_back(added_token("<|end|>\n", 262));
   const auto tokenizer = tokenizer_of(document);
@@ -95,7 +94,7 @@ TEST_CASE("an added token is found wherever it stands, the longest of those that
   CHECK(ids_of(*tokenizer, "<<|end|>") == Ids{'<', 261});
 }
 
-TEST_CASE("an added token that is normalized is looked for in what the others leave") {
+TEST_CASE("a normalized added token is searched between the other added tokens") {
   nlohmann::json document = small_tokenizer();
   document["added_tokens"].push_back(added_token("x<|", 262, true));
   const auto tokenizer = tokenizer_of(document);
@@ -103,13 +102,13 @@ TEST_CASE("an added token that is normalized is looked for in what the others le
   CHECK(ids_of(*tokenizer, "x<|en") == Ids{262, 'e', 'n'});
 }
 
-TEST_CASE("splits cut one after the other, and what lies between matches is a word too") {
+TEST_CASE("splits apply in order, and the text between matches is a word too") {
   const auto tokenizer = tokenizer_of(with_splits({split(R"(\p{N}{1,3})"), split("[一-龥]+")}));
   CHECK(tokenizer->words("ab1234漢字c漢") == Words{"ab", "123", "4", "漢字", "c", "漢"});
   CHECK(tokenizer->words("").empty());
 }
 
-TEST_CASE("a split that removes leaves out its matches, and inverted all but its matches") {
+TEST_CASE("a removing split drops its matches, and inverted everything else") {
   nlohmann::json step = split(R"(\s)");
   step["behavior"] = "Removed";
   CHECK(tokenizer_of(with_splits({step}))->words("a b\nc") == Words{"a", "b", "c"});
@@ -123,11 +122,11 @@ TEST_CASE("a split on a string takes it literally") {
   CHECK(tokenizer_of(with_splits({step}))->words("a.+b") == Words{"a", ".+", "b"});
 }
 
-TEST_CASE("an empty match cuts where it stands") {
+TEST_CASE("an empty match splits at its position") {
   CHECK(tokenizer_of(with_splits({split("x*")}))->words("axxbé") == Words{"a", "xx", "b", "é"});
 }
 
-TEST_CASE("twelve million blanks are split as a few are") {
+TEST_CASE("twelve million blanks are split like a few") {
   const auto tokenizer = tokenizer_of(with_splits({split(R"(\s*[\r\n]+|\s+(?!\S)|\s+|\p{L}+)")}));
   CHECK(tokenizer->words("    x") == Words{"   ", " ", "x"});
   const std::string blanks(12'000'000, ' ');
@@ -145,7 +144,7 @@ TEST_CASE("add_prefix_space puts a space before a text that has none") {
   CHECK(ids_of(*tokenizer, "").empty());
 }
 
-TEST_CASE("bytes that are no UTF-8 are words of their own between texts of their own") {
+TEST_CASE("invalid UTF-8 is a separate word between separate texts") {
   const auto tokenizer = tokenizer_of(small_tokenizer());
   CHECK(ids_of(*tokenizer, "hello\xFF\xFEhello") == Ids{259, 0xFF, 0xFE, 259});
   CHECK(ids_of(*tokenizer, "\xE4\xB8") == Ids{0xE4, 0xB8});
@@ -153,7 +152,7 @@ TEST_CASE("bytes that are no UTF-8 are words of their own between texts of their
   CHECK(ids_of(*tokenizer, "<|end|>\xC0<|end|>") == Ids{261, 0xC0, 261});
 }
 
-TEST_CASE("any bytes come back from their ids") {
+TEST_CASE("any bytes are decoded from their ids") {
   const auto tokenizer = tokenizer_of(small_tokenizer());
   std::mt19937 random(5);
   const Words pieces = {"hello", " w", "<|end|>", "<|", "é", "漢", "\n", "  ", "1", "\xFF", "\xE4", "\0x"};
@@ -166,7 +165,7 @@ TEST_CASE("any bytes come back from their ids") {
   }
 }
 
-TEST_CASE("an id that no token has cannot be decoded") {
+TEST_CASE("an unknown id cannot be decoded") {
   nlohmann::json document = small_tokenizer();
   document["model"]["vocab"]["zz"] = 300;
   document["added_tokens"] = nlohmann::json::array();
@@ -178,7 +177,7 @@ TEST_CASE("an id that no token has cannot be decoded") {
                ContainsSubstring("no token has the id " + std::to_string(id)));
 }
 
-TEST_CASE("many threads that encode at once get the ids that one gets") {
+TEST_CASE("concurrent threads get the same ids as one") {
   const auto tokenizer = tokenizer_of(small_tokenizer());
   std::string text;
   for (int i = 0; i < 2000; ++i) text += "hello w" + std::to_string(i) + " é<|end|>";
@@ -199,7 +198,7 @@ TEST_CASE("a long run of one kind is encoded in reasonable time") {
   CHECK(ids_of(*tokenizer, std::string(300'000, 'l')) == Ids(150'000, 257));
 }
 
-TEST_CASE("UTF-8 is what the Unicode standard says") {
+TEST_CASE("UTF-8 is validated as in the Unicode standard") {
   for (const char32_t c : {U'\0', U'\x7F', U'\x80', U'\x7FF', U'\x800', U'\xD7FF', U'\xE000', U'\xFFFF',
                            U'\x10000', U'\x10FFFF'}) {
     std::string text;

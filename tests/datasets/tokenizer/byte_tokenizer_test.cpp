@@ -14,7 +14,7 @@ TEST_CASE("a model whose vocabulary is smaller than the tokenizer's is refused")
              ContainsSubstring("the byte tokenizer has 258 token ids, but the model's vocabulary has 257"));
 }
 
-TEST_CASE("the byte tokenizer gives bytes back, and nothing for what begins and ends a document") {
+TEST_CASE("the byte tokenizer decodes to the same bytes, and BOS and EOS to none") {
   const ByteTokenizer tokenizer;
   std::vector<std::int32_t> ids;
   tokenizer.encode("a\xFF", ids);

@@ -1,10 +1,10 @@
 // Encodes texts from a file, for comparisons with other implementations (against_tokenizers.py).
 //   encode_texts TOKENIZER ids IN OUT      the ids of each text
-//   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words that each text is split into
-//   encode_texts TOKENIZER speed IN        prints the processor time in seconds that encoding all texts took,
-//   best of three
-// IN is for each text its length in bytes (u32, little-endian) and the bytes; OUT for each text the number of
-// numbers (u32) and the numbers (i32).
+//   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words of each text
+//   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts, the
+//                                          best of three
+// IN has for each text its length in bytes (u32, little-endian) and the bytes. OUT has for each
+// text the number of numbers (u32) and the numbers (i32).
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// What the pattern matches first in the text, in brackets; "none" if nothing.
+// Returns the first match of the pattern in the text, in brackets; "none" without one.
 std::string first_match(const std::string& pattern, std::string_view text) {
   RegexScratch scratch;
   const Regex::Match match = Regex(pcre2_pattern(pattern, "f.json"), "f.json").search(text, 0, scratch);
@@ -32,19 +32,19 @@ bool contains(const CodePointSet& set, char32_t c) {
 
 }  // namespace
 
-TEST_CASE("the lists know the code points of Unicode 16, whatever the system knows") {
+TEST_CASE("the lists have the code points of Unicode 16, independent of the system") {
   CHECK(kUnicodeVersion == "16.0");
   CHECK(contains(unicode_category("L"), U'a'));
   CHECK(contains(unicode_category("Lu"), U'Ǆ'));
   CHECK_FALSE(contains(unicode_category("Lu"), U'ǆ'));
   CHECK(contains(unicode_category("Nd"), 0x10D40));  // GARAY DIGIT ZERO, new in 16
   CHECK_FALSE(contains(unicode_category("L"), 0x10D40));
-  CHECK_FALSE(contains(unicode_spaces(), 0x180E));  // no space since Unicode 6.3
+  CHECK_FALSE(contains(unicode_spaces(), 0x180E));  // not a space since Unicode 6.3
   CHECK(unicode_category("Xx").empty());
   CHECK(unicode_category("Cs").empty());
 }
 
-TEST_CASE("a set and its complement are all code points but the surrogates") {
+TEST_CASE("a set and its complement are all code points except the surrogates") {
   for (const char* name : {"L", "Lu", "N", "P", "S", "M", "C"}) {
     std::size_t count = 0;
     for (const CodePointSet& set : {unicode_category(name), complement(unicode_category(name))})
@@ -53,7 +53,7 @@ TEST_CASE("a set and its complement are all code points but the surrogates") {
   }
 }
 
-TEST_CASE("escapes keep their meaning outside of classes and inside, negated and not") {
+TEST_CASE("escapes keep their meaning outside and inside classes, negated and not") {
   CHECK(first_match(R"(\p{Lu}+)", "abÄÖc") == "[ÄÖ]");
   CHECK(first_match(R"(\P{L}+)", "ab12-c") == "[12-]");
   CHECK(first_match(R"(\S+)", "\u3000é\u2003") == "[é]");
@@ -71,13 +71,13 @@ TEST_CASE("escapes keep their meaning outside of classes and inside, negated and
   CHECK(first_match(R"(a++b?+(?>c|cd)(?:x){2})", "aabcxx") == "[aabcxx]");
 }
 
-TEST_CASE("a case-insensitive group knows the long s") {
+TEST_CASE("a case-insensitive group matches the long s") {
   CHECK(first_match("(?i:'s|'ll)", "x'\u017F") == "['\u017F]");
   CHECK(first_match("(?i:'s|'ll)", "x'lL") == "['lL]");
   CHECK(first_match("(?i:a)b", "AB") == "none");
 }
 
-TEST_CASE("what the two engines understand differently is refused by name and place") {
+TEST_CASE("what the two engines read differently is refused with its name and offset") {
   CHECK_THAT(refusal(R"(a\w)"),
              ContainsSubstring("f.json: at: \"\\w\" at byte 1 of the regular expression is not supported"));
   CHECK_THAT(refusal(R"(\p{Greek})"),
@@ -90,7 +90,7 @@ TEST_CASE("what the two engines understand differently is refused by name and pl
     CHECK_THAT(refusal(pattern), ContainsSubstring("f.json: at: "));
 }
 
-TEST_CASE("a pattern that is none says so with its place") {
+TEST_CASE("an invalid pattern is refused with its place") {
   CHECK_THAT(data_error([] { Regex("(a", "f.json: at"); }),
              ContainsSubstring("f.json: at: the regular expression does not"));
 }
@@ -102,7 +102,7 @@ TEST_CASE("a pattern is refused before its classes take much memory") {
              ContainsSubstring("is too large, with the code points of its classes"));
 }
 
-TEST_CASE("a search that the engine gives up on is an error and not an endless loop") {
+TEST_CASE("a search that exceeds the engine's limits is an error, not an endless loop") {
   const Regex regex("(?:a*)*b|(a|aa)+$", "f.json: at");
   RegexScratch scratch;
   CHECK_THAT(data_error([&] { regex.search(std::string(40, 'a') + "c", 0, scratch); }),

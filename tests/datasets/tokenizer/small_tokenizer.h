@@ -1,5 +1,5 @@
-// A tokenizer.json made by hand: the 256 bytes have the ids 0..255 in the order of their values, then come
-// "he", "ll", "hell", "hello", " w" and the added token <|end|>.
+// A small tokenizer.json. The 256 bytes have the ids 0..255 in the order of their values, followed
+// by "he", "ll", "hell", "hello", " w" and the added token <|end|>.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -48,7 +48,7 @@ inline nlohmann::json small_tokenizer() {
 
 using Ids = std::vector<std::int32_t>;
 
-// Reads the document from a file of its own, with `config` as the tokenizer_config.json beside it.
+// Reads `document` as a tokenizer.json, with `config` as its tokenizer_config.json.
 inline std::unique_ptr<BpeTokenizer> tokenizer_of(const nlohmann::json& document,
                                                   const nlohmann::json& config = nullptr) {
   const TempFolder folder;

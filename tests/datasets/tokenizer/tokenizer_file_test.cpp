@@ -1,4 +1,4 @@
-// What the reader of tokenizer.json takes, what it refuses, and that nothing makes it crash.
+// Tests what the reader of tokenizer.json accepts and refuses, and that no input makes it crash.
 #include "datasets/tokenizer/tokenizer_file.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -16,7 +16,7 @@ std::string refusal(const json& document, const json& config = nullptr) {
   return data_error([&] { tokenizer_of(document, config); });
 }
 
-// The refusal of the small tokenizer with one value replaced.
+// Returns the error for the small tokenizer with one value replaced.
 std::string refusal_with(const std::string& pointer, const json& value) {
   json document = small_tokenizer();
   document[json::json_pointer(pointer)] = value;
@@ -33,7 +33,7 @@ json llama_processor() {
 
 }  // namespace
 
-TEST_CASE("merges may be strings or pairs, and may be none") {
+TEST_CASE("merges may be strings or pairs, and may be empty") {
   json document = small_tokenizer();
   document["model"]["merges"] = json::array({json::array({"h", "e"}), json::array({"l", "l"})});
   CHECK(ids_of(*tokenizer_of(document), "hello") == Ids{256, 257, 'o'});
@@ -50,7 +50,7 @@ TEST_CASE("BOS and EOS come from tokenizer_config.json, as strings or objects") 
   CHECK(object->bos() == std::nullopt);
   CHECK_THAT(
       refusal(small_tokenizer(), {{"bos_token", "<s>"}}),
-      ContainsSubstring("tokenizer_config.json: bos_token = \"<s>\": is no token of the tokenizer.json"));
+      ContainsSubstring("tokenizer_config.json: bos_token = \"<s>\": is not a token of tokenizer.json"));
   CHECK_THAT(refusal(small_tokenizer(), {{"bos_token", 3}}), ContainsSubstring("must be a string"));
 }
 
@@ -60,11 +60,11 @@ TEST_CASE("without tokenizer_config.json the template of the post_processor name
   const auto tokenizer = tokenizer_of(document);
   CHECK(tokenizer->bos() == 261);
   CHECK_THAT(data_error([&] { tokenizer->eos(); }),
-             ContainsSubstring("tokenizer.json: no eos_token is known; name one in the "
-                               "tokenizer_config.json beside it"));
+             ContainsSubstring("tokenizer.json: there is no eos_token; name one in "
+                               "tokenizer_config.json in the same folder"));
 }
 
-TEST_CASE("a tokenizer's name changes with its ids and with what begins and ends a document") {
+TEST_CASE("a tokenizer's name changes with its ids and with BOS and EOS") {
   const std::string name = tokenizer_of(small_tokenizer())->name();
   CHECK_THAT(name, ContainsSubstring("bpe-262-"));
   CHECK(tokenizer_of(small_tokenizer())->name() == name);
@@ -74,7 +74,7 @@ TEST_CASE("a tokenizer's name changes with its ids and with what begins and ends
   CHECK(tokenizer_of(document)->name() != name);
 }
 
-TEST_CASE("a folder, a file and what is neither") {
+TEST_CASE("a tokenizer is read from a folder or a file, and anything else is refused") {
   const TempFolder folder;
   CHECK_THAT(
       data_error([&] { load_tokenizer(folder.path("x.json")); }),
@@ -90,7 +90,7 @@ TEST_CASE("a folder, a file and what is neither") {
   CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }), ContainsSubstring("must be an object"));
 }
 
-TEST_CASE("what is not supported is refused with its path and its value") {
+TEST_CASE("unsupported settings are refused with their path and value") {
   const std::vector<std::tuple<std::string, json, std::string>> cases = {
       {"/version", "2.0", "version = \"2.0\": is not supported; it must be \"1.0\""},
       {"/truncation", {{"max_length", 5}}, "truncation = {...}: is not supported; it must be null"},
@@ -145,7 +145,7 @@ TEST_CASE("what is not supported is refused with its path and its value") {
     CHECK_THAT(refusal_with(pointer, value), ContainsSubstring(message));
 }
 
-TEST_CASE("a split that is not supported is refused with its path") {
+TEST_CASE("an unsupported split is refused with its path") {
   const auto refusal_of_split = [](const json& step) {
     return refusal_with("/pre_tokenizer",
                         {{"type", "Sequence"}, {"pretokenizers", {step, {{"type", "ByteLevel"}}}}});
@@ -164,7 +164,7 @@ TEST_CASE("a split that is not supported is refused with its path") {
   CHECK_THAT(refusal_of_split({{"type", "ByteLevel"}}), ContainsSubstring("can only stand at the end"));
 }
 
-TEST_CASE("a token that is missing is named") {
+TEST_CASE("a missing token is named") {
   json document = small_tokenizer();
   document.erase("model");
   CHECK_THAT(refusal(document), ContainsSubstring("tokenizer.json: has no \"model\""));
