@@ -106,7 +106,8 @@ CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, Compil
   run_passes(request, "the making of bodies", ir::PipelineHalf::after_cut);
 }
 
-void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by, ir::PipelineHalf half) {
+void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by,
+                              ir::PipelineHalf half) {
   if (report_.traced_nodes == 0) report_.traced_nodes = graph_.nodes.size();
   const Stopwatch started;
   ir::PipelineReport done = verify_and_improve(graph_, made_by, request, half);

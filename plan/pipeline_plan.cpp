@@ -106,7 +106,7 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
     kind_of_.push_back(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), own) - kinds.begin()));
     if (kind_of_.back() < kinds.size()) continue;
     kinds.push_back(std::move(own));
-    kinds_.push_back(compile_functions(config, layout, layout_, ranks[rank], model, request));
+    kinds_.push_back(compile_step(config, layout, layout_, ranks[rank], model, request));
   }
 }
 
@@ -138,7 +138,7 @@ PipelinePlan plan_pipeline(
   plan.times.stages.resize(plan.layout.stages.size());
   plan.pending_bytes.resize(plan.layout.stages.size());
   for (std::int64_t rank = 0; rank < ranks.count(); ++rank) {
-    const CompiledFunctions& functions = ranks.of(rank);
+    const StepProgram& functions = ranks.of(rank);
     const auto [entry, is_new] = kinds.try_emplace(&functions);
     KindEstimate& kind = entry->second;
     if (is_new) {

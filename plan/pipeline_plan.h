@@ -62,7 +62,7 @@ struct PipelinePlan {
 class PipelineRanks {
  public:
   // `place` is the index of the planned ranks among the ranks of their stages. Throws what
-  // compile_functions throws.
+  // compile_step throws.
   PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
                 const std::shared_ptr<const Decoder>& model, const CompileRequest& request);
 
@@ -72,9 +72,9 @@ class PipelineRanks {
   void limit_pending(std::optional<std::int64_t> most);
   std::int64_t count() const { return std::ssize(kind_of_); }
   // Returns the functions placed on this rank, until the next call.
-  const CompiledFunctions& of(std::int64_t rank);
+  const StepProgram& of(std::int64_t rank);
   // Returns the functions of each kind of rank.
-  const std::vector<CompiledFunctions>& kinds() const { return kinds_; }
+  const std::vector<StepProgram>& kinds() const { return kinds_; }
 
  private:
   const JobConfig config_;

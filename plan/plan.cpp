@@ -39,8 +39,8 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
 }
 
 // Decides as the run does whether a step is repeated where experts overflow.
-void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
-  if (!compiled.repeat) return;
+void plan_repeat(StepProgram& compiled, JobPlan& plan) {
+  if (compiled.repeat.empty()) return;
   const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
   if (compiled.repeat_fits(plan.usable_bytes)) {
     plan.notes.push_back(fmt::format(
@@ -50,7 +50,7 @@ void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
   }
   plan.notes.push_back(fmt::format(
       "a step whose experts overflow is skipped: to repeat it with room for all rows takes {:.3f} GiB", gib));
-  compiled.repeat.reset();
+  compiled.drop_repeat();
 }
 
 // Returns the measured times, or nothing and a note where the table is from another device.

@@ -42,7 +42,7 @@ struct ReplayStats {
   double capture_ms = 0;  // recording, in run 2
 
   // Adds another executor of the same step, which runs it `runs` times.
-  void add(const ReplayFacts& other, std::int64_t runs);
+  void add(const ReplayStats& other, std::int64_t runs);
 };
 
 class Executor {

@@ -290,7 +290,7 @@ std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPl
   return std::make_unique<Replay>(graph, plan, std::move(memory), std::move(state), watch);
 }
 
-void ReplayFacts::add(const ReplayFacts& other, std::int64_t runs) {
+void ReplayStats::add(const ReplayStats& other, std::int64_t runs) {
   instructions += runs * other.instructions;
   views += other.views;
   segments += runs * other.segments;

@@ -27,8 +27,8 @@ class TunedJob {
   std::string table(const std::string& device, double us, const std::string& algorithm = kAlgorithm) {
     const JobConfig job = config();
     const auto functions =
-        compile_functions(job, resolve_layout(job, 1), std::nullopt, 0,
-                          make_decoder(job.model.name, job.model.sizes), compile_request(job, "cuda", {}));
+        compile_step(job, resolve_layout(job, 1), std::nullopt, 0,
+                     make_decoder(job.model.name, job.model.sizes), compile_request(job, "cuda", {}));
     MatmulTable table{device, {}};
     calls_ = 0;
     for (const CompiledStep* step : functions.all())

@@ -81,9 +81,10 @@ TEST_CASE("peers that never come end the wait with 7, and the key of the patienc
         as_rank(rank, 2, "127.0.0.1", port, place.train("run", {"--comm.init_timeout_seconds=2"}));
     INFO(run.output);
     CHECK(run.exit_code == 7);
-    CHECK_THAT(run.output, ContainsSubstring(fmt::format("rank {} could not rendezvous with the other", rank)) &&
-                               ContainsSubstring(fmt::format(
-                                   "at 127.0.0.1:{} within 2 s (comm.init_timeout_seconds)", port)));
+    CHECK_THAT(
+        run.output,
+        ContainsSubstring(fmt::format("rank {} could not rendezvous with the other", rank)) &&
+            ContainsSubstring(fmt::format("at 127.0.0.1:{} within 2 s (comm.init_timeout_seconds)", port)));
   }
 }
 

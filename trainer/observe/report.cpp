@@ -143,7 +143,7 @@ void Report::log_experts(const Decoder& model, const TrainStepOptions& options) 
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
-void Report::log_compiled(const CompiledFunctions& functions) {
+void Report::log_compiled(const StepProgram& functions) {
   const std::int64_t planned = planned_memory(functions).total_bytes();
   double ms = 0;
   std::vector<std::string> graphs;
@@ -151,7 +151,7 @@ void Report::log_compiled(const CompiledFunctions& functions) {
   for (const CompiledStep* step : steps) {
     const CompileReport& r = step->report();
     if (r.traced_nodes == 0) continue;
-    log_compiled(*step);
+    log_function(*step);
     ms += r.trace_ms + r.passes_ms + r.plan_ms;
     graphs.push_back(fmt::format("{} {} nodes", step->function().name, r.nodes));
   }
@@ -166,7 +166,7 @@ void Report::log_compiled(const CompiledFunctions& functions) {
         "(docs/proof.md); prove this layout with `rondo prove`");
 }
 
-void Report::log_compiled(const CompiledStep& step) {
+void Report::log_function(const CompiledStep& step) {
   const CompileReport& r = step.report();
   const std::string& name = step.function().name;
   tell_details(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,

@@ -56,8 +56,8 @@ class Report {
   void log_data(const DataSummary& training, const DataSummary* validation);
   // Of training; nothing without experts.
   void log_experts(const Decoder& model, const TrainStepOptions& options);
-  void log_compiled(const CompiledFunctions& functions);
-  void replaying(const ReplayFacts& facts);
+  void log_compiled(const StepProgram& functions);
+  void replaying(const ReplayStats& facts);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
   // metrics.
@@ -80,7 +80,7 @@ class Report {
  private:
   void tell(std::string_view line) const;
   void tell_details(std::string_view line) const;
-  void log_compiled(const CompiledStep& step);
+  void log_function(const CompiledStep& step);
   void write_held();
   void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;

@@ -107,14 +107,14 @@ void open(Run& run) {
 
 void compile(Run& run, const Telemetry& tell) {
   if (run.matmuls) check_measured_on(*run.matmuls, run.config.compile.matmul_algorithms, run.device.name);
-  tell(&Report::experts, *run.model, step_options(run.config, run.layout, run.environment.rank));
+  tell(&Report::log_experts, *run.model, step_options(run.config, run.layout, run.environment.rank));
   if (!InputSharding(run.layout.mesh).follows_layout())
     tell.warn(
         "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
         "checked at each start; `rondo prove` checks it by playing steps");
   run.program = std::make_unique<StepProgram>(
       compiled(run, tell.is_writer() ? tell.report()->folder().graph_folder() : std::filesystem::path()));
-  tell(&Report::compiled, *run.program);
+  tell(&Report::log_compiled, *run.program);
 }
 
 void init_process_groups(Run& run, const Telemetry& tell) {

@@ -17,7 +17,7 @@
 #include "parallel/groups/groups.h"
 #include "support/watch/step_watch.h"
 #include "trainer/device/compute_device.h"
-#include "trainer/resume/progress.h"
+#include "trainer/resume/training_progress.h"
 #include "trainer/run/telemetry.h"
 #include "trainer/step/step_runner.h"
 #include "trainer/step/train_state.h"
@@ -44,7 +44,7 @@ struct Run {
   std::optional<StepWatch> watch;
   std::unique_ptr<StepRunner> runner;
   std::unique_ptr<DataLoader> data, validation_data;
-  Progress progress;            // counts the steps in flight
+  TrainingProgress progress;    // counts the steps in flight
   std::int64_t steps_read = 0;  // since the process started
 
   // A seed checkpoint is step 0 alone.

@@ -42,12 +42,12 @@ bool Saves::accept_start() {
     if (const std::string note = few_microbatches(config, run_.layout.microbatches); !note.empty())
       log_warning(note);
   name_crash_file(run_);
-  tell_(&Report::training, run_.costs());
+  tell_(&Report::log_training, run_.costs());
   return true;
 }
 
 void Saves::restore() {
-  Progress& progress = run_.progress;
+  TrainingProgress& progress = run_.progress;
   progress.data = run_.data->state();
   const Checkpoint& c = run_.config.checkpoint;
   if (!c.enable) return;

@@ -37,7 +37,7 @@ void StepsInFlight::begin(BatchFeed& feed) {
 
 void StepsInFlight::issue(BatchFeed& feed) {
   const LrScheduler& s = run_.config.lr_scheduler;
-  Progress& progress = run_.progress;
+  TrainingProgress& progress = run_.progress;
   const Mesh& mesh = run_.layout.mesh;
   // The graph takes fp32: what is reported is what was used.
   const float learning_rate = static_cast<float>(
@@ -95,7 +95,7 @@ void StepsInFlight::report_oldest(const StepResult& result) {
   done.state_hash = guards_.inspect(done.step);
   tell_(&Report::step_done, done, result);
   if (run_.steps_read == 2)
-    if (const auto facts = run_.runner->replay_facts()) tell_(&Report::replaying, *facts);
+    if (const auto stats = run_.runner->replay_stats()) tell_(&Report::replaying, *stats);
   if (profile_) {
     const Telemetry::Pause pause(tell_);
     profile_->step_ends(done.step);

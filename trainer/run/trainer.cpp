@@ -24,7 +24,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
 bool Trainer::prepare() {
   open(run_);
   if (!saves_.accept_start()) return false;
-  tell_(&Report::data, run_.data->summary(),
+  tell_(&Report::log_data, run_.data->summary(),
         run_.validation_data ? &run_.validation_data->summary() : nullptr);
   compile(run_, tell_);
   init_process_groups(run_, tell_);
@@ -145,8 +145,8 @@ void Trainer::tell_end() const {
   tell_(&Report::ended, run_.progress.step, run_.progress.tokens_seen, saves_.last_saved_step());
 }
 
-std::function<void()> Trainer::ending_of_collectives() const {
-  return run_.groups ? run_.groups->ending_of_collectives() : [] {};
+std::function<void()> Trainer::collective_abort() const {
+  return run_.groups ? run_.groups->collective_abort() : [] {};
 }
 
 }  // namespace rondo

@@ -50,7 +50,7 @@ class Trainer {
   void close_checkpoints() { saves_.close(); }
   // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use
   // then. May be called from any thread, while the trainer is destroyed and after that.
-  std::function<void()> ending_of_collectives() const;
+  std::function<void()> collective_abort() const;
 
  private:
   std::optional<Stop> loop();

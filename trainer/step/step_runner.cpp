@@ -105,7 +105,7 @@ void StepRunner::begin(StepBatch batch, double learning_rate) {
 
 void StepRunner::launch(Step& step) {
   step.results = issue(program_.step, step);
-  numbers_.ask(row_of(step.results));
+  numbers_.enqueue(row_of(step.results));
 }
 
 void StepRunner::begin_again() {
@@ -137,16 +137,16 @@ StepResult StepRunner::finish() {
   return again;
 }
 
-std::optional<ReplayFacts> StepRunner::replay_facts() const {
+std::optional<ReplayStats> StepRunner::replay_stats() const {
   std::map<const Executor*, std::int64_t> runs;
   if (pipeline_) runs = pipeline_->runs_of_a_step();
   for (const Call& call : program_.step) ++runs[bound_.at(call.function).executor.get()];
-  ReplayFacts facts;
+  ReplayStats stats;
   for (const auto& [executor, count] : runs) {
-    if (executor->facts() == nullptr) return std::nullopt;
-    facts.add(*executor->facts(), count);
+    if (executor->stats() == nullptr) return std::nullopt;
+    stats.add(*executor->stats(), count);
   }
-  return facts;
+  return stats;
 }
 
 double StepRunner::validate(const StepBatch& batch) {

@@ -55,7 +55,7 @@ class StepRunner {
   // Returns the loss of the batch.
   double validate(const StepBatch& batch);
   // Counts of one step over all its calls, complete after two steps; nullopt unless it is replayed.
-  std::optional<ReplayFacts> replay_facts() const;
+  std::optional<ReplayStats> replay_stats() const;
 
  private:
   struct Step {
@@ -82,7 +82,7 @@ class StepRunner {
   std::map<const CompiledStep*, Bound> bound_;
   std::optional<PipelineRunner> pipeline_;
   std::deque<Step> steps_;  // in flight, the oldest first
-  LateNumbers numbers_;
+  DeferredReadback numbers_;
 };
 
 }  // namespace rondo

@@ -178,8 +178,8 @@ TEST_CASE("a stage holds as many slots as microbatches are in flight, and bodies
   const TrainState state = job.state(compiled, c10::kCPU);
   StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
   for (int step = 0; step < 2; ++step) runner.run(batch_of(job, kMicrobatches, step), 1e-3);
-  CHECK(runner.replay_facts()->state_bytes == 0);
-  CHECK(runner.replay_facts()->copied_results == 2);  // the numbers of the update; bodies copy nothing
+  CHECK(runner.replay_stats()->state_bytes == 0);
+  CHECK(runner.replay_stats()->copied_results == 2);  // the numbers of the update; bodies copy nothing
 }
 
 }  // namespace rondo
