@@ -14,6 +14,7 @@
 #include "datasets/tokenizer/byte_level.h"
 #include "datasets/tokenizer/split/split_stages.h"
 #include "support/error.h"
+#include "support/files/file.h"
 #include "support/text/json_view.h"
 
 namespace rondo {
@@ -165,11 +166,10 @@ std::optional<std::int32_t> configured_id(const JsonView& config, const std::str
 }
 
 void read_ends(const std::optional<JsonView>& post_processor, const Vocabulary& ids, TokenizerFile& file) {
-  const std::string path = (fs::path(file.path).parent_path() / "tokenizer_config.json").string();
-  if (fs::exists(path)) {
-    std::string text;
-    const nlohmann::json document = read_json(path, kMaxFileBytes, text);
-    const JsonView config(document, path);
+  const JsonSource source{(fs::path(file.path).parent_path() / "tokenizer_config.json").string()};
+  if (fs::exists(source.name)) {
+    const nlohmann::json document = parse_json(read_file(source.name, kMaxFileBytes, FileUse::data), source);
+    const JsonView config(document, source);
     file.bos = configured_id(config, "bos_token", ids);
     file.eos = configured_id(config, "eos_token", ids);
   }
@@ -210,9 +210,10 @@ TokenizerFile read_tokenizer_file(const std::string& path) {
                 fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, or a folder "
                             "that holds one, or \"bytes\"",
                             file.path));
-  std::string text;
-  const nlohmann::json document = read_json(file.path, kMaxFileBytes, text);
-  const JsonView root(document, file.path);
+  const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
+  const JsonSource source{file.path};
+  const nlohmann::json document = parse_json(text, source);
+  const JsonView root(document, source);
   check_plain(root);
   Vocabulary ids = read_model(root.at("model"), file);
   if (const auto added = root.find("added_tokens")) read_added_tokens(*added, ids, file);

@@ -1,102 +1,162 @@
 // A view carries the path that led to it, so a refusal deep inside of a file says where it is without any
-// work by the caller. The size of the file is checked before it is read. Integers are compared as unsigned
-// where the parser stored them so, since a cast would turn a huge number into a negative one. A value in a
-// message is written in ASCII, so that cutting it never splits a character.
+// work by the caller. Integers are compared as unsigned where the parser stored them so, since a cast would
+// turn a huge number into a negative one. A value in a message is written in ASCII, so that cutting it never
+// splits a character.
 #include "support/text/json_view.h"
 
 #include <fmt/format.h>
 
-#include "support/error.h"
-#include "support/files/file.h"
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
 
-constexpr std::size_t kShownBytes = 80;
+using Json = nlohmann::json;
 
-bool is_plain(const std::string& key) {
-  return !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
+// What stands for a missing key where problems are collected. Its own problems are not reported.
+const Json& missing_value() {
+  static const Json value;
+  return value;
 }
 
-// The value as JSON, cut where it is long (between characters, as `dump` writes ASCII only).
-std::string shown(const nlohmann::json& value) {
-  if (value.is_object()) return "{...}";
-  if (value.is_array()) return value.empty() ? "[]" : "[...]";
-  std::string text = value.dump(-1, ' ', true);
-  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "...";
-  return text;
+void report(const JsonSource& source, std::string problem) {
+  problem += source.advice;
+  if (source.problems == nullptr) throw Error(source.code, problem);
+  source.problems->push_back(std::move(problem));
+}
+
+bool is_plain(const std::string& key) {
+  return !key.empty() && std::isdigit(static_cast<unsigned char>(key[0])) == 0 &&
+         std::all_of(key.begin(), key.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 }  // namespace
 
-nlohmann::json read_json(const std::string& file, std::int64_t max_bytes, std::string& text) {
-  text = read_file(file, max_bytes, FileUse::data);
+Json parse_json(std::string_view text, const JsonSource& source) {
+  constexpr std::size_t kLongest = 300;
+  std::string problem = "it has a NUL";  // which the parser would take for the end
   try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& problem) {
-    throw Error(ExitCode::data, fmt::format("{}: is not JSON: {}", file, problem.what()));
+    if (text.find('\0') == text.npos) return Json::parse(text);
+  } catch (const Json::exception& error) {
+    problem = error.what();
+    problem = printable(problem.substr(problem.find("] ") + 2), kLongest);  // behind the name of the class
   }
+  throw Error(source.code, fmt::format("{}{}is not JSON: {}{}", source.name, source.name.empty() ? "" : ": ",
+                                       problem, source.advice));
 }
 
-std::string JsonView::place() const { return path_.empty() ? *file_ : *file_ + ": " + path_; }
-
-void JsonView::refuse(const std::string& why) const {
-  throw Error(ExitCode::data, fmt::format("{} = {}: {}", place(), shown(*value_), why));
+std::string shown_json(const Json& value) {
+  constexpr std::size_t kLongest = 100;
+  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
-JsonView JsonView::child(const nlohmann::json& value, const std::string& name) const {
-  if (!is_plain(name)) return {value, *file_, fmt::format("{}[{}]", path_, shown(name))};
-  return {value, *file_, path_.empty() ? name : path_ + "." + name};
+std::optional<std::int64_t> whole_number(const Json& value, std::int64_t least, std::int64_t most) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return std::nullopt;
+  const auto number = value.get<std::int64_t>();
+  return number >= least && number <= most ? std::optional(number) : std::nullopt;
+}
+
+std::string JsonView::place() const {
+  return source_->name + (source_->name.empty() || path_.empty() ? "" : ": ") + path_;
+}
+
+std::string JsonView::path_of(const std::string& key) const {
+  if (!is_plain(key)) return fmt::format("{}[{}]", path_, shown_json(key));
+  return path_.empty() ? key : path_ + "." + key;
+}
+
+void JsonView::refuse(const std::string& rule) const {
+  if (value_ != &missing_value())
+    report(*source_, fmt::format("{} = {}: {}", place(), shown_json(*value_), rule));
+}
+
+void JsonView::refuse_missing(const std::string& key) const {
+  if (value_ != &missing_value()) report(*source_, child(*value_, key).place() + " is missing");
+}
+
+JsonView JsonView::child(const Json& value, const std::string& name) const {
+  return {value, *source_, path_of(name)};
 }
 
 JsonView JsonView::at(const std::string& key) const {
-  const auto found = object().find(key);
-  if (found == value_->end()) throw Error(ExitCode::data, fmt::format("{}: has no \"{}\"", place(), key));
-  return child(*found, key);
+  const Json& value = object();
+  const auto field = value.find(key);
+  if (field != value.end()) return child(*field, key);
+  refuse_missing(key);
+  return child(missing_value(), key);
 }
 
 std::optional<JsonView> JsonView::find(const std::string& key) const {
-  const auto found = object().find(key);
-  if (found == value_->end() || found->is_null()) return std::nullopt;
-  return child(*found, key);
+  const Json& value = object();
+  const auto field = value.find(key);
+  if (field == value.end() || field->is_null()) return std::nullopt;
+  return child(*field, key);
 }
 
 std::vector<JsonView> JsonView::items() const {
-  if (!value_->is_array()) refuse("must be an array");
+  if (!value_->is_array()) {
+    refuse("must be an array");
+    return {};
+  }
   std::vector<JsonView> views;
   views.reserve(value_->size());
   for (std::size_t i = 0; i < value_->size(); ++i)
-    views.push_back({(*value_)[i], *file_, fmt::format("{}[{}]", path_, i)});
+    views.push_back({(*value_)[i], *source_, fmt::format("{}[{}]", path_, i)});
   return views;
 }
 
 const std::string& JsonView::text() const {
-  if (!value_->is_string()) refuse("must be a string");
-  return value_->get_ref<const std::string&>();
+  static const std::string kEmpty;
+  if (value_->is_string()) return value_->get_ref<const std::string&>();
+  refuse("must be a string");
+  return kEmpty;
 }
 
 bool JsonView::boolean() const {
   if (!value_->is_boolean()) refuse("must be true or false");
-  return value_->get<bool>();
+  return value_->is_boolean() && value_->get<bool>();
+}
+
+double JsonView::number() const {
+  const bool is_number = value_->is_number() && std::isfinite(value_->get<double>());
+  if (!is_number) refuse("must be a number");
+  return is_number ? value_->get<double>() : 0;
 }
 
 std::int64_t JsonView::integer(std::int64_t least, std::int64_t most) const {
-  const bool too_large =
-      value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(most);
-  if (!value_->is_number_integer() || too_large || value_->get<std::int64_t>() < least ||
-      value_->get<std::int64_t>() > most)
-    refuse(fmt::format("must be a whole number from {} to {}", least, most));
-  return value_->get<std::int64_t>();
+  const auto number = whole_number(*value_, least, most);
+  if (!number) refuse(fmt::format("must be a whole number from {} to {}", least, most));
+  return number.value_or(least);
 }
 
-const nlohmann::json& JsonView::object() const {
-  if (!value_->is_object()) refuse("must be an object");
-  return *value_;
+const Json& JsonView::object() const {
+  static const Json kEmpty = Json::object();
+  if (value_->is_object()) return *value_;
+  refuse("must be an object");
+  return kEmpty;
 }
 
 bool JsonView::flag(const std::string& key, bool fallback) const {
-  const std::optional<JsonView> found = find(key);
-  return found ? found->boolean() : fallback;
+  const std::optional<JsonView> value = find(key);
+  return value ? value->boolean() : fallback;
+}
+
+void JsonView::has_only(std::initializer_list<std::string_view> required,
+                        std::initializer_list<std::string_view> optional) const {
+  const Json& fields = object();
+  for (const std::string_view key : required)
+    if (!fields.contains(key)) refuse_missing(std::string(key));
+  for (const auto& [key, value] : fields.items())
+    if (std::find(required.begin(), required.end(), key) == required.end() &&
+        std::find(optional.begin(), optional.end(), key) == optional.end())
+      child(value, key).refuse("is unknown");
 }
 
 }  // namespace rondo
