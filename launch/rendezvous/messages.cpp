@@ -1,8 +1,7 @@
-// Frames with a length prefix, parsed without exceptions. The magic is compared from the first byte
-// on, so that a stranger is dropped before its length is read. Fields are read through a collector
-// that records whether all were valid. An invalid field rejects the whole message. A failed write
-// does not close the connection: messages that the other end sent before are still read, and then
-// the end of the connection.
+// Frames with a length in front, parsed without exceptions. The magic is compared from the first byte on, so
+// a stranger is dropped before it can make the reader wait for a length. Problems of fields are collected, and
+// a message is taken whole or not at all. A failed write closes nothing: what the other end said before it
+// went is still to be read, and the read then sees the end.
 #include "launch/rendezvous/messages.h"
 
 #include <sys/socket.h>
@@ -10,9 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cmath>
 #include <cstring>
 
+#include "support/text/json_view.h"
 #include "support/text/printable.h"
 
 namespace rondo::launch {
@@ -22,43 +21,38 @@ constexpr std::string_view kMagic = "RLP1";
 constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
-constexpr int kMaxCodes = 1024;
-constexpr int kMaxStatuses = 2;
-constexpr int kReadsAtOnce = 16;  // bounds the time spent on one busy connection
+constexpr int kMaxCodes = 1024, kMaxStandings = 2;
+constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
 
-// Reads fields and records whether all were valid.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {}
+// What `read` takes from `object`; empty where any field is unsound.
+template <class Read>
+auto if_sound(const Json& object, Read read) {
+  std::vector<std::string> problems;
+  const JsonSource source{.problems = &problems};
+  auto message = read(JsonView(object, source));
+  return problems.empty() ? std::optional(std::move(message)) : std::nullopt;
+}
 
-  int integer(const char* name, int lowest, int highest) {
-    return static_cast<int>(large(name, lowest, highest));
-  }
-  std::int64_t large(const char* name, std::int64_t lowest, std::int64_t highest) {
-    const auto value = integer_field(object_, name, lowest, highest);
-    sound_ &= value.has_value();
-    return value.value_or(lowest);
-  }
-  std::string text(const char* name) {
-    const auto field = object_.find(name);
-    sound_ &= field != object_.end() && field->is_string();
-    std::string value = text_field(object_, name, kMaxText);
-    sound_ &= value.find('\0') == std::string::npos;
-    return value;
-  }
-  double number(const char* name) {
-    const auto field = object_.find(name);
-    const bool is_number = field != object_.end() && field->is_number();
-    sound_ &= is_number && std::isfinite(field->get<double>());
-    return sound_ ? field->get<double>() : 0;
-  }
-  void require(bool holds) { sound_ &= holds; }
-  bool sound() const { return sound_; }
+int integer(const JsonView& fields, const char* name, int least, int most) {
+  return static_cast<int>(fields.at(name).integer(least, most));
+}
+std::int64_t large(const JsonView& fields, const char* name, std::int64_t least) {
+  return fields.at(name).integer(least, INT64_MAX);
+}
+std::string text(const JsonView& fields, const char* name) {
+  return printable(fields.at(name).text().substr(0, kMaxText));
+}
 
- private:
-  const Json& object_;
-  bool sound_ = true;
-};
+void require_type(const JsonView& message, const std::string& type) {
+  if (const JsonView field = message.at("type"); field.text() != type) field.refuse("must be " + type);
+}
+
+// The items of an array of at most `most`.
+std::vector<JsonView> items(const JsonView& array, std::size_t most) {
+  if (array.raw().size() <= most) return array.items();
+  array.refuse("is too long");
+  return {};
+}
 
 Json failure_to_json(const Failure& failure) {
   return {{"rank", failure.rank},           {"local_rank", failure.local_rank},
@@ -69,61 +63,45 @@ Json failure_to_json(const Failure& failure) {
           {"message", failure.message},     {"log", failure.log}};
 }
 
-std::optional<Failure> to_failure(const Json& object) {
-  Fields fields(object);
-  Failure failure;
-  failure.rank = fields.integer("rank", 0, kMaxWorldSize);
-  failure.local_rank = fields.integer("local_rank", 0, kMaxCodes);
-  failure.node = fields.integer("node", 0, kMaxWorldSize);
-  failure.pid = fields.large("pid", 0, INT64_MAX);
-  failure.exit_code = fields.integer("exit_code", 0, 255);
-  failure.signal = fields.integer("signal", 0, 64);
-  failure.time_s = fields.number("time_s");
-  failure.step = fields.large("step", -1, INT64_MAX);
-  failure.saved = fields.large("saved", -1, INT64_MAX);
-  failure.host = fields.text("host");
-  failure.message = fields.text("message");
-  failure.log = fields.text("log");
-  return fields.sound() ? std::optional(failure) : std::nullopt;
+Failure failure_of(const JsonView& fields) {
+  return {.rank = integer(fields, "rank", 0, kMaxWorldSize),
+          .local_rank = integer(fields, "local_rank", 0, kMaxCodes),
+          .node = integer(fields, "node", 0, kMaxWorldSize),
+          .pid = large(fields, "pid", 0),
+          .exit_code = integer(fields, "exit_code", 0, 255),
+          .signal = integer(fields, "signal", 0, 64),
+          .time_s = fields.at("time_s").number(),
+          .step = large(fields, "step", -1),
+          .saved = large(fields, "saved", -1),
+          .host = text(fields, "host"),
+          .message = text(fields, "message"),
+          .log = text(fields, "log")};
 }
 
-std::optional<RankStatus> to_rank_status(const Json& object) {
-  Fields fields(object);
-  RankStatus status;
-  status.rank = fields.integer("rank", 0, kMaxWorldSize);
-  status.step = fields.large("step", 0, INT64_MAX);
-  status.calls = fields.large("calls", 0, INT64_MAX);
-  status.stopped = fields.integer("stopped", 0, 1) != 0;
-  status.waits = fields.integer("waits", 0, 1) != 0;
-  status.still_s = fields.number("still_s");
-  status.where = fields.text("where");
-  status.collective = fields.text("collective");
-  status.module = fields.text("module");
-  return fields.sound() ? std::optional(status) : std::nullopt;
-}
-
-bool has_type(const Json& message, const char* type) {
-  return message.is_object() && text_field(message, "type", 32) == type;
+Standing standing_of(const JsonView& fields) {
+  return {.rank = integer(fields, "rank", 0, kMaxWorldSize),
+          .step = large(fields, "step", 0),
+          .calls = large(fields, "calls", 0),
+          .stopped = integer(fields, "stopped", 0, 1) != 0,
+          .waits = integer(fields, "waits", 0, 1) != 0,
+          .still_s = fields.at("still_s").number(),
+          .where = text(fields, "where"),
+          .collective = text(fields, "collective"),
+          .module = text(fields, "module")};
 }
 
 }  // namespace
 
 std::string text_field(const Json& object, const char* name, std::size_t longest) {
-  if (!object.is_object()) return "";
-  const auto field = object.find(name);
+  const auto field = object.is_object() ? object.find(name) : object.end();
   if (field == object.end() || !field->is_string()) return "";
-  const auto& text = field->get_ref<const std::string&>();
-  return printable(text.substr(0, longest));
+  return printable(field->get_ref<const std::string&>().substr(0, longest));
 }
 
 std::optional<std::int64_t> integer_field(const Json& object, const char* name, std::int64_t lowest,
                                           std::int64_t highest) {
-  if (!object.is_object()) return std::nullopt;
-  const auto field = object.find(name);
-  if (field == object.end() || !field->is_number_integer()) return std::nullopt;
-  if (field->is_number_unsigned() && field->get<std::uint64_t>() > INT64_MAX) return std::nullopt;
-  const auto value = field->get<std::int64_t>();
-  return value >= lowest && value <= highest ? std::optional(value) : std::nullopt;
+  const auto field = object.is_object() ? object.find(name) : object.end();
+  return field == object.end() ? std::nullopt : whole_number(*field, lowest, highest);
 }
 
 void Channel::close(std::string why) {
@@ -214,17 +192,16 @@ Json to_json(const Join& join) {
 }
 
 std::optional<Join> to_join(const Json& message) {
-  Fields fields(message);
-  fields.require(has_type(message, "join"));
-  Join join;
-  join.job = fields.text("job");
-  join.host = fields.text("host");
-  join.role = fields.text("role");
-  join.nodes = fields.integer("nodes", 1, kMaxWorldSize);
-  join.ranks = fields.integer("ranks", 1, kMaxCodes);
-  join.node_rank = fields.integer("node_rank", -1, kMaxWorldSize);
-  join.pid = fields.large("pid", 0, INT64_MAX);
-  return fields.sound() ? std::optional(join) : std::nullopt;
+  return if_sound(message, [](const JsonView& fields) {
+    require_type(fields, "join");
+    return Join{.job = text(fields, "job"),
+                .host = text(fields, "host"),
+                .role = text(fields, "role"),
+                .nodes = integer(fields, "nodes", 1, kMaxWorldSize),
+                .ranks = integer(fields, "ranks", 1, kMaxCodes),
+                .node_rank = integer(fields, "node_rank", -1, kMaxWorldSize),
+                .pid = large(fields, "pid", 0)};
+  });
 }
 
 Json to_json(const Start& start) {
@@ -242,20 +219,21 @@ Json to_json(const Start& start) {
 }
 
 std::optional<Start> to_start(const Json& message) {
-  Fields fields(message);
-  fields.require(has_type(message, "start"));
-  Start start;
-  start.generation = fields.integer("generation", 0, INT_MAX);
-  start.nodes = fields.integer("nodes", 1, kMaxWorldSize);
-  start.node = fields.integer("node", 0, start.nodes - 1);
-  start.world_size = fields.integer("world_size", 1, kMaxWorldSize);
-  start.first_rank = fields.integer("first_rank", 0, start.world_size - 1);
-  start.role_world_size = fields.integer("role_world_size", 1, start.world_size);
-  start.first_role_rank = fields.integer("first_role_rank", 0, start.role_world_size - 1);
-  start.master_addr = fields.text("master_addr");
-  start.master_port = fields.integer("master_port", 1, 65535);
-  start.store_token = fields.text("store_token");
-  return fields.sound() ? std::optional(start) : std::nullopt;
+  return if_sound(message, [](const JsonView& fields) {
+    require_type(fields, "start");
+    Start start;
+    start.generation = integer(fields, "generation", 0, INT_MAX);
+    start.nodes = integer(fields, "nodes", 1, kMaxWorldSize);
+    start.node = integer(fields, "node", 0, start.nodes - 1);
+    start.world_size = integer(fields, "world_size", 1, kMaxWorldSize);
+    start.first_rank = integer(fields, "first_rank", 0, start.world_size - 1);
+    start.role_world_size = integer(fields, "role_world_size", 1, start.world_size);
+    start.first_role_rank = integer(fields, "first_role_rank", 0, start.role_world_size - 1);
+    start.master_addr = text(fields, "master_addr");
+    start.master_port = integer(fields, "master_port", 1, 65535);
+    start.store_token = text(fields, "store_token");
+    return start;
+  });
 }
 
 Json to_json(const Ended& ended) {
@@ -266,30 +244,18 @@ Json to_json(const Ended& ended) {
 }
 
 std::optional<Ended> to_ended(const Json& message) {
-  Fields fields(message);
-  fields.require(has_type(message, "ended"));
-  Ended ended;
-  ended.generation = fields.integer("generation", 0, INT_MAX);
-  const auto codes = message.find("codes");
-  if (!fields.sound() || codes == message.end() || !codes->is_array() || codes->size() > kMaxCodes)
-    return std::nullopt;
-  for (const Json& code : *codes) {
-    if (!code.is_number_unsigned() || code.get<std::uint64_t>() > 255) return std::nullopt;
-    ended.codes.push_back(code.get<int>());
-  }
-  if (message.contains("first")) {
-    ended.first = to_failure(message["first"]);
-    if (!ended.first) return std::nullopt;
-  }
-  const auto statuses = message.find("standings");
-  if (statuses == message.end()) return ended;
-  if (!statuses->is_array() || statuses->size() > kMaxStatuses) return std::nullopt;
-  for (const Json& one : *statuses) {
-    const auto status = to_rank_status(one);
-    if (!status) return std::nullopt;
-    ended.statuses.push_back(*status);
-  }
-  return ended;
+  return if_sound(message, [](const JsonView& fields) {
+    require_type(fields, "ended");
+    Ended ended;
+    ended.generation = integer(fields, "generation", 0, INT_MAX);
+    for (const JsonView& code : items(fields.at("codes"), kMaxCodes))
+      ended.codes.push_back(static_cast<int>(code.integer(0, 255)));
+    if (fields.raw().contains("first")) ended.first = failure_of(fields.at("first"));
+    if (fields.raw().contains("standings"))
+      for (const JsonView& standing : items(fields.at("standings"), kMaxStandings))
+        ended.standings.push_back(standing_of(standing));
+    return ended;
+  });
 }
 
 Json to_json(const Finish& finish) {
@@ -297,12 +263,10 @@ Json to_json(const Finish& finish) {
 }
 
 std::optional<Finish> to_finish(const Json& message) {
-  Fields fields(message);
-  fields.require(has_type(message, "finish"));
-  Finish finish;
-  finish.code = fields.integer("code", 0, 255);
-  finish.report = fields.text("report");
-  return fields.sound() ? std::optional(finish) : std::nullopt;
+  return if_sound(message, [](const JsonView& fields) {
+    require_type(fields, "finish");
+    return Finish{.code = integer(fields, "code", 0, 255), .report = text(fields, "report")};
+  });
 }
 
 }  // namespace rondo::launch
