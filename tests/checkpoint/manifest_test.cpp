@@ -14,6 +14,7 @@ namespace rondo::checkpoint {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 using nlohmann::json;
 
 ShardRecord record_of(int rank, std::vector<PieceRecord> pieces) {
@@ -93,17 +94,18 @@ TEST_CASE("every field of a manifest is checked") {
   const json fields = json::parse(to_text(small_manifest()));
   for (const auto& [key, value] : fields.items()) {
     const std::string name = key;
-    CHECK_THAT(after([&](json& whole) { whole.erase(name); }), ContainsSubstring("\"" + name + "\""));
+    CHECK_THAT(after([&](json& whole) { whole.erase(name); }), ContainsSubstring(name));
     CHECK_THAT(after([&](json& whole) { whole[name] = -1; }), ContainsSubstring("5: M"));
     CHECK_THAT(after([&](json& whole) { whole[name] = nullptr; }), ContainsSubstring("5: M"));
   }
   CHECK(after([](json& whole) { whole["format"] = 2; }) ==
         "5: M: has format 2; this rondo reads format 1 only");
-  CHECK(after([](json& whole) { whole["extra"] = 2; }) == "5: M: \"extra\" is unknown");
+  CHECK(after([](json& whole) { whole["extra"] = 2; }) == "5: M: extra = 2: is unknown");
   CHECK(after([](json& whole) { whole["kind"] = "half"; }) ==
-        "5: M: \"kind\": must be \"full\" or \"model\"");
+        "5: M: kind = \"half\": must be \"full\" or \"model\"");
   CHECK(parsed("[]") == "5: M: is no manifest of a checkpoint (no \"format\")");
-  CHECK_THAT(parsed("{\"format\": 1"), ContainsSubstring("5: M: is not JSON ("));
+  CHECK_THAT(parsed("{\"format\": 1"),
+             ContainsSubstring("5: M: is not JSON: parse error at line 1, column 13"));
   CHECK(parsed(std::string(100'000, '[')) == "5: M: byte 64: nested more than 64 deep");
   CHECK_THAT(parsed(std::string(kMaxManifestBytes + 1, ' ')),
              ContainsSubstring("longer than 67108864 bytes"));
@@ -113,9 +115,9 @@ TEST_CASE("where a run stands is checked by all that reads a manifest, and is th
   const auto with = [](const char* object, const char* key, const json& value) {
     return after([&](json& whole) { whole[object][key] = value; });
   };
-  CHECK(with("train_state", "step", 4) == "5: M: \"train_state\": \"step\": must be 3, the checkpoint's");
+  CHECK(with("train_state", "step", 4) == "5: M: train_state.step = 4: must be 3, the checkpoint's");
   CHECK(with("data", "sample", INT64_MAX) ==
-        "5: M: \"data\": \"sample\": must be a whole number from 0 to 9007199254740992");
+        "5: M: data.sample = 9223372036854775807: must be a whole number from 0 to 9007199254740992");
   const std::vector<std::tuple<const char*, const char*, json>> wrong = {
       {"train_state", "step", -1},
       {"train_state", "schedule_step", 1e3},
@@ -132,7 +134,7 @@ TEST_CASE("where a run stands is checked by all that reads a manifest, and is th
       {"data", "fingerprint", "xyz"}};
   for (const auto& [object, key, value] : wrong) {
     INFO(object << " " << key << " " << value.dump());
-    CHECK_THAT(with(object, key, value), ContainsSubstring(key) && ContainsSubstring("5: M: \""));
+    CHECK_THAT(with(object, key, value), StartsWith(std::string("5: M: ") + object + "." + key));
   }
   const auto emptied = [](const char* kind) {
     return after([&](json& whole) {
@@ -141,16 +143,16 @@ TEST_CASE("where a run stands is checked by all that reads a manifest, and is th
     });
   };
   CHECK(emptied("model") == "no error");  // imported weights
-  CHECK(emptied("full") == "5: M: \"train_state\": \"step\" is missing");
+  CHECK(emptied("full") == "5: M: train_state.step is missing");
 }
 
 TEST_CASE("a manifest holds no control characters, and no more values than a checkpoint can have") {
   for (const char* key : {"run", "created", "config_hash"})
     CHECK(after([&](json& whole) { whole[key] = "\x1b[2J"; }) ==
-          fmt::format("5: M: \"{}\": must be one line without control characters", key));
-  CHECK(after([](json& whole) { whole["\x1b[2J"] = 1; }) == "5: M: \"\\x1b[2J\" is unknown");
+          fmt::format("5: M: {} = \"\\u001b[2J\": must be one line without control characters", key));
+  CHECK(after([](json& whole) { whole["\x1b[2J"] = 1; }) == "5: M: [\"\\u001b[2J\"] = 1: is unknown");
   CHECK(after([](json& whole) { whole["settings"] = {"a = 1\nb = 2"}; }) ==
-        "5: M: \"settings\": must be one line without control characters");
+        "5: M: settings[0] = \"a = 1\\nb = 2\": must be one line without control characters");
   std::string many = "[";
   for (int i = 0; i < 1 << 21; ++i) many += "[],";
   CHECK_THAT(parsed(many), ContainsSubstring("more than 2097152 values"));
@@ -168,7 +170,7 @@ TEST_CASE("shards with other names, sizes or numbers of hashes are refused") {
   CHECK(after([](json& whole) { whole["shards"][0]["bytes"] = kChunkBytes + 1; }) ==
         "5: M: rank-00000.bin has 16777217 bytes and so 2 chunks, but 1 hashes");
   CHECK_THAT(after([](json& whole) { whole["shards"][0]["bytes"] = std::uint64_t{1} << 63; }),
-             ContainsSubstring("\"bytes\": must be a whole number from 0 to"));
+             ContainsSubstring("shards[0].bytes = 9223372036854775808: must be a whole number from 0 to"));
   CHECK_THAT(after([](json& whole) { whole["shards"][0]["chunks"] = "00"; }),
              ContainsSubstring("digits from 0 are no hash"));
   CHECK(after([](json& whole) { whole["shards"] = json::array(); }) == "5: M: it names no shard");
@@ -188,7 +190,8 @@ TEST_CASE("tensors that are no tensors, and runs that do not cover them once, ar
   CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
   CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
   CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, 1, 2}), ContainsSubstring("must be of [shard, stride, shards, begin, each]"));
+  CHECK_THAT(run({0, 1, 2}),
+             ContainsSubstring("tensors[0].runs[0] = [0,1,2]: must be [shard, stride, shards, begin, each]"));
   CHECK_THAT(run({0, 1, 2, 0, 0}), ContainsSubstring("must be a whole number from 1"));
   const auto field = [](const char* key, json value) {
     return after([&](json& whole) { whole["tensors"][0][key] = value; });
@@ -213,7 +216,7 @@ TEST_CASE("a cut that a tensor cannot have is refused") {
         "size 6 of dimension 1");
   CHECK(cut({1, 2, INT64_MAX}) ==
         "5: M: tensor columns: its cut is of 9223372036854775807 blocks, but must be of 1 to 65536");
-  CHECK_THAT(cut({1, 2, 1}), ContainsSubstring("\"cut\": must be a whole number from 2 to"));
+  CHECK_THAT(cut({1, 2, 1}), ContainsSubstring("tensors[2].cut[2] = 1: must be a whole number from 2 to"));
   CHECK(cut({2, 2}) ==
         "5: M: tensor columns: its cut is along dimension 2, which is none behind the first of its 2");
   CHECK(cut({INT64_MAX, 2}).ends_with("which is none behind the first of its 2"));
@@ -223,15 +226,15 @@ TEST_CASE("a cut that a tensor cannot have is refused") {
         "5: M: tensor columns: its cut is into 4 parts, which do not divide the size 6 of dimension 1");
   CHECK(cut({1, INT64_MAX}) ==
         "5: M: tensor columns: its cut is into 9223372036854775807 parts, but must be into 2 to 65536");
-  CHECK_THAT(cut({0, 2}), ContainsSubstring("\"cut\": must be a whole number from 1 to"));
-  CHECK_THAT(cut({1, 1}), ContainsSubstring("\"cut\": must be a whole number from 2 to"));
+  CHECK_THAT(cut({0, 2}), ContainsSubstring("cut[0] = 0: must be a whole number from 1 to"));
+  CHECK_THAT(cut({1, 1}), ContainsSubstring("cut[1] = 1: must be a whole number from 2 to"));
   CHECK_THAT(cut({-1, 2}), ContainsSubstring("must be a whole number"));
   CHECK_THAT(cut({1, 2.5}), ContainsSubstring("must be a whole number"));
   CHECK_THAT(cut({1, std::uint64_t{1} << 63}), ContainsSubstring("must be a whole number"));
   for (const json& list : {json::array(), json({1}), json({1, 2, 3, 1})})
-    CHECK_THAT(cut(list), ContainsSubstring("\"cut\": a cut must be [dim, parts]"));
+    CHECK_THAT(cut(list), ContainsSubstring(": must be [dim, parts]"));
   for (const json& other : {json(nullptr), json("1, 2"), json(2), json::object()})
-    CHECK_THAT(cut(other), ContainsSubstring("\"cut\": must be an array"));
+    CHECK_THAT(cut(other), ContainsSubstring(".cut = " + other.dump() + ": must be an array"));
 }
 
 TEST_CASE("random cuts are refused unless they are of a later dimension and divide it") {
@@ -284,7 +287,7 @@ TEST_CASE("random changes to the text of a manifest are refused or harmless, nev
 
 TEST_CASE("a shard record from the wire is checked like a manifest") {
   const auto said = [](const std::string& text) { return error_of([&] { parse_shard_record(text); }); };
-  CHECK_THAT(said("{}"), ContainsSubstring("5: the record of a shard: \"rank\" is missing"));
+  CHECK_THAT(said("{}"), ContainsSubstring("5: the record of a shard: rank is missing"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"xx","pieces":[]})"), ContainsSubstring("are no hash"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2],1,3]]})"),
              ContainsSubstring("elements [1, 3) are not in a"));
@@ -293,7 +296,7 @@ TEST_CASE("a shard record from the wire is checked like a manifest") {
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1,2]]]})"),
              ContainsSubstring("a: its cut is into 2 parts, which do not divide the size 3 of dimension 1"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1]]]})"),
-             ContainsSubstring("a cut must be [dim, parts]"));
+             ContainsSubstring("pieces[0][5] = [1]: must be [dim, parts]"));
 }
 
 }  // namespace rondo::checkpoint
