@@ -59,71 +59,64 @@ constexpr std::array kHarmless = {"_attn_implementation",
                                   "use_bfloat16",
                                   "use_cache"};
 
-bool is_id(const Json& value) {
-  return value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{1} << 32;
+std::int64_t id_of(const JsonView& value) {
+  const auto id = whole_number(value.raw(), 0, UINT32_MAX);
+  if (!id) value.refuse("must be a token id");
+  return id.value_or(0);
 }
 
 TokenIds read_token_ids(FieldsReader& reader) {
   TokenIds ids;
   for (auto [name, id] : {std::pair("bos_token_id", &ids.bos), std::pair("pad_token_id", &ids.pad)}) {
-    const Json* value = reader.take(name);
-    if (value == nullptr || *value == -1) continue;  // -1: some files' word for none
-    if (is_id(*value))
-      *id = value->get<std::int64_t>();
-    else
-      reader.fail(name, *value, "must be a token id");
+    const auto value = reader.take(name);
+    if (!value || value->raw() == -1) continue;  // -1: some files' word for none
+    *id = id_of(*value);
   }
-  const Json* eos = reader.take("eos_token_id");
-  if (eos == nullptr || *eos == -1) return ids;
-  for (const Json& value : eos->is_array() ? *eos : Json::array({*eos})) {
-    if (is_id(value))
-      ids.eos.push_back(value.get<std::int64_t>());
-    else
-      reader.fail("eos_token_id", *eos, "must be a token id or a list of them");
-  }
+  const auto eos = reader.take("eos_token_id");
+  if (!eos || eos->raw() == -1) return ids;
+  for (const JsonView& value : eos->raw().is_array() ? eos->items() : std::vector{*eos})
+    ids.eos.push_back(id_of(value));
   return ids;
 }
 
 std::string read_dtype(FieldsReader& reader) {
-  const Json* older = reader.take("torch_dtype");
-  const Json* dtype = reader.take("dtype");
-  if (dtype == nullptr) dtype = older;
-  if (dtype == nullptr) return "";
+  const auto older = reader.take("torch_dtype"), newer = reader.take("dtype");
+  const auto& dtype = newer ? newer : older;
+  if (!dtype) return "";
   for (const char* known : {"float32", "float16", "bfloat16"})
-    if (*dtype == known) return known;
-  reader.fail("dtype", *dtype, "not in this version; float32, float16 and bfloat16 are");
+    if (dtype->raw() == known) return known;
+  dtype->refuse("not in this version; float32, float16 and bfloat16 are");
   return "";
 }
 
 const ModelSpec* read_model_type(FieldsReader& reader) {
-  const Json* type = reader.require("model_type");
-  const Json* architectures = reader.take("architectures");
-  if (type == nullptr) return nullptr;
+  const auto type = reader.require("model_type"), architectures = reader.take("architectures");
+  if (!type) return nullptr;
   std::vector<std::string> names;
   for (const ModelSpec& model : model_specs()) {
     const ModelType& known = *model.hugging_face_type;
     names.push_back(fmt::format("\"{}\"", known.name));
     const auto& others = known.other_names;
-    if (*type != known.name && std::find(others.begin(), others.end(), *type) == others.end()) continue;
-    if (architectures != nullptr && *architectures != Json::array({known.architecture}))
-      reader.fail("architectures", *architectures,
-                  fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
+    if (type->raw() != known.name && std::find(others.begin(), others.end(), type->raw()) == others.end())
+      continue;
+    if (architectures && architectures->raw() != Json::array({known.architecture}))
+      architectures->refuse(
+          fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
     return &model;
   }
-  reader.fail("model_type", *type, fmt::format("not in this version; {} are", fmt::join(names, ", ")));
+  type->refuse(fmt::format("not in this version; {} are", fmt::join(names, ", ")));
   return nullptr;
 }
 
 // Of a model of texts and other things, the text model: its own fields, and those of the whole beside them.
-Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
+Json text_model_of(Json object, FieldsReader whole_reader, ReadConfig& read) {
   for (const ModelSpec& model : model_specs()) {
     const ModelType& type = *model.hugging_face_type;
     const Multimodal& whole = type.multimodal;
     if (whole.name == nullptr || object.value("model_type", Json()) != whole.name) continue;
-    const Json* text = problems.require("text_config");
-    if (text != nullptr && !text->is_object()) problems.fail("text_config", *text, "must be an object");
-    problems.take_only("architectures", Json::array({whole.architecture}), "another architecture is");
-    Json fields = text != nullptr && text->is_object() ? *text : Json::object();
+    const auto text = whole_reader.require("text_config");
+    whole_reader.take_only("architectures", Json::array({whole.architecture}), "another architecture is");
+    Json fields = text ? text->object() : Json::object();
     fields.emplace("model_type", type.name);
     for (const char* other : whole.fields) object.erase(other);
     for (const char* replaced : {"text_config", "architectures", "model_type"}) object.erase(replaced);
@@ -137,8 +130,8 @@ Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
 
 void read_fp8(FieldsReader& quantization) {
   const Json block = Json::array({kBlock, kBlock});
-  const Json* size = quantization.require("weight_block_size");
-  if (size != nullptr) quantization.take_only("weight_block_size", block, "blocks of another size are");
+  if (quantization.require("weight_block_size"))
+    quantization.take_only("weight_block_size", block, "blocks of another size are");
   quantization.take_only("fmt", "e4m3", "another format of 8 bits is");
   quantization.take_only("expert_dtype", "fp8", "another format of experts is");
   quantization.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
@@ -146,19 +139,18 @@ void read_fp8(FieldsReader& quantization) {
 
 // What weights are quantized in. Fields of another form are only noise.
 Quantization read_quantization(FieldsReader& reader) {
-  const char* name = "quantization_config";
-  const Json* object = reader.take(name);
-  if (object == nullptr) return Quantization::none;
-  FieldsReader inner = reader.inner(name, *object);
-  if (!object->is_object()) {
-    reader.fail(name, *object, "must be an object");
+  const auto object = reader.take("quantization_config");
+  if (!object) return Quantization::none;
+  if (!object->raw().is_object()) {
+    object->refuse("must be an object");
     return Quantization::none;
   }
-  const Json* method = inner.require("quant_method");
-  if (method == nullptr) return Quantization::none;
-  const bool fp8 = *method == "fp8";
-  if (!fp8 && *method != "mxfp4") {
-    inner.fail("quant_method", *method, "not in this version; \"fp8\" and \"mxfp4\" are");
+  FieldsReader inner(*object);
+  const auto method = inner.require("quant_method");
+  if (!method) return Quantization::none;
+  const bool fp8 = method->raw() == "fp8";
+  if (!fp8 && method->raw() != "mxfp4") {
+    method->refuse("not in this version; \"fp8\" and \"mxfp4\" are");
     return Quantization::none;
   }
   if (fp8) read_fp8(inner);
@@ -167,25 +159,24 @@ Quantization read_quantization(FieldsReader& reader) {
   for (const char* known :
        {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
     inner.take(known);
-  for (const std::string& unknown : inner.unknown())
-    inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+  for (const JsonView& unknown : inner.unknown())
+    unknown.refuse("not known here, and may change what the weights are");
   return fp8 ? Quantization::fp8 : Quantization::mxfp4;
 }
 
 // Layers behind the last that predict tokens further ahead are no part of the model here.
 void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadConfig& read) {
-  const char* name = "num_nextn_predict_layers";
   constexpr std::int64_t kMost = 1000;
-  const Json* ahead = reader.take(name);
+  const auto ahead = reader.take("num_nextn_predict_layers");
   const auto layers = read.config.sizes.find("n_layers");
-  if (ahead == nullptr || *ahead == 0 || layers == read.config.sizes.end()) return;
-  if (!ahead->is_number_unsigned() || *ahead > kMost)
-    return reader.fail(name, *ahead, "must be a number of layers");
-  for (std::int64_t i = 0; i < ahead->get<std::int64_t>(); ++i)
+  if (!ahead || ahead->raw() == 0 || layers == read.config.sizes.end()) return;
+  const auto count = whole_number(ahead->raw(), 0, kMost);
+  if (!count) return ahead->refuse("must be a number of layers");
+  for (std::int64_t i = 0; i < *count; ++i)
     read.passed_over.push_back(fmt::format("model.layers.{}.", std::get<std::int64_t>(layers->second) + i));
   read.warnings.push_back(fmt::format(
       "{}: {} = {}: layers that predict tokens further ahead are not in this version, and are passed over",
-      file, name, shown(*ahead)));
+      file, ahead->place(), *count));
 }
 
 }  // namespace
@@ -193,10 +184,10 @@ void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadC
 ReadConfig parse_config(std::string_view text, const std::string& file) {
   const Json whole = parse_object(text, file);
   std::vector<std::string> problems;
-  FieldsReader of_whole(whole, problems);
+  const JsonSource source{.problems = &problems};  // the file is named once, above all of them
   ReadConfig read;
-  const Json object = text_model_of(whole, of_whole, read);
-  FieldsReader reader(object, problems);
+  const Json object = text_model_of(whole, FieldsReader(JsonView(whole, source)), read);
+  FieldsReader reader(JsonView(object, source));
   const ModelSpec* model = read_model_type(reader);
   // The other fields of another model would only be noise.
   if (model != nullptr) {
@@ -212,9 +203,9 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
     throw Error(ExitCode::checkpoint,
                 fmt::format("{}: this model cannot be taken:\n  {}", file, fmt::join(problems, "\n  ")));
   for (const char* name : kHarmless) reader.take(name);
-  for (const std::string& name : reader.unknown())
-    read.warnings.push_back(
-        fmt::format("{}: {} = {} is not known here and changes nothing", file, name, shown(object.at(name))));
+  for (const JsonView& unknown : reader.unknown())
+    read.warnings.push_back(fmt::format("{}: {} = {} is not known here and changes nothing", file,
+                                        unknown.place(), shown_json(unknown.raw())));
   return read;
 }
 

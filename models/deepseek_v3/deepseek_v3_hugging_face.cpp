@@ -18,12 +18,10 @@ constexpr double kLatentNormEps = 1e-6;
 
 void read_yarn(FieldsReader& yarn) {
   // Cosines and sines would be scaled by their ratio.
-  const Json* all = yarn.take("mscale_all_dim");
-  const Json* mscale = yarn.require("mscale");
-  if (all != nullptr && mscale != nullptr && *mscale != *all)
-    yarn.fail("mscale", *mscale, "must be mscale_all_dim in this version");
+  const auto all = yarn.take("mscale_all_dim"), mscale = yarn.require("mscale");
+  if (all && mscale && mscale->raw() != all->raw()) mscale->refuse("must be mscale_all_dim in this version");
   // transformers takes that for none, and scales cosines and sines.
-  if (mscale != nullptr && *mscale == 0) yarn.fail("mscale", *mscale, "0 is not in this version");
+  if (mscale && mscale->raw() == 0) mscale->refuse("0 is not in this version");
   yarn.take_only("truncate", true, "a correction range that is not truncated is");
   yarn.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
 }

@@ -16,19 +16,19 @@ Json layer_types(const FieldValues& sizes) {
 }
 
 void read_gpt_oss_yarn(FieldsReader& yarn) {
-  const Json* truncate = yarn.require("truncate");
-  if (truncate != nullptr && *truncate != false)
-    yarn.fail("truncate", *truncate, "a correction range that is truncated is not in this version");
+  const auto truncate = yarn.require("truncate");
+  if (truncate && truncate->raw() != false)
+    truncate->refuse("a correction range that is truncated is not in this version");
   for (const char* name : {"attention_factor", "mscale", "mscale_all_dim"})
     yarn.take_only(name, nullptr, "another factor on cosines and sines is");
 }
 
 void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
   // Where they are absent, transformers takes YaRN by a factor of 32.
-  if (reader.take("rope_parameters") == nullptr) reader.require("rope_scaling");
-  const Json* types = reader.take("layer_types");
-  if (types != nullptr && sizes.contains("n_layers") && *types != layer_types(sizes))
-    reader.fail("layer_types", *types, "must be a window in layers 0, 2, ... and none in the others");
+  if (!reader.take("rope_parameters")) reader.require("rope_scaling");
+  const auto types = reader.take("layer_types");
+  if (types && sizes.contains("n_layers") && types->raw() != layer_types(sizes))
+    types->refuse("must be a window in layers 0, 2, ... and none in the others");
   // Other names of what is said before, and what concerns training.
   for (const char* name :
        {"initial_context_length", "experts_per_token", "output_router_logits", "router_aux_loss_coef"})

@@ -6,62 +6,49 @@
 
 namespace rondo::hugging_face {
 
-using Json = nlohmann::json;
-
-std::string shown(const Json& value) {
-  constexpr std::size_t kLongest = 100;
-  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
-
-const Json* FieldsReader::take(const std::string& name) {
+std::optional<JsonView> FieldsReader::take(const std::string& name) {
   known_.insert(name);
-  const auto found = object_.find(name);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  return object_.find(name);
 }
 
-const Json* FieldsReader::require(const std::string& name) {
-  const Json* value = take(name);
-  if (value == nullptr) problems_.push_back(prefix_ + name + " is missing");
+std::optional<JsonView> FieldsReader::require(const std::string& name) {
+  const std::optional<JsonView> value = take(name);
+  if (!value) object_.refuse_missing(name);
   return value;
 }
 
 void FieldsReader::take_size(const std::string& name, const Fields& fields, const char* ours,
                              FieldValues& sizes) {
-  const Json* value = take(name);
-  if (value == nullptr) return;
+  const std::optional<JsonView> value = take(name);
+  if (!value) return;
   const Field* field = find_field(fields, ours);
   RONDO_ASSERT(field != nullptr, fmt::format("the model has no field {}", ours));
+  const nlohmann::json& raw = value->raw();
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   FieldValue ours_value;
-  const bool small = !value->is_number_unsigned() || value->get<std::uint64_t>() <= 1ull << 62;
-  if (field->type == FieldType::integer && value->is_number_integer() && small)
-    ours_value = value->get<std::int64_t>();
-  else if (field->type == FieldType::number && value->is_number())
-    ours_value = value->get<double>();
-  else if (field->type == FieldType::boolean && value->is_boolean())
-    ours_value = value->get<bool>();
+  if (field->type == FieldType::integer && whole_number(raw, INT64_MIN, kMost))
+    ours_value = raw.get<std::int64_t>();
+  else if (field->type == FieldType::number && raw.is_number())
+    ours_value = raw.get<double>();
+  else if (field->type == FieldType::boolean && raw.is_boolean())
+    ours_value = raw.get<bool>();
   else
-    return fail(name, *value, fmt::format("must be {}", type_name(field->type)));
-  if (const std::string rule = broken_rule(*field, ours_value); !rule.empty())
-    return fail(name, *value, rule);
+    return value->refuse(fmt::format("must be {}", type_name(field->type)));
+  if (const std::string rule = broken_rule(*field, ours_value); !rule.empty()) return value->refuse(rule);
   sizes[ours] = ours_value;
 }
 
-void FieldsReader::take_only(const std::string& name, const Json& only, const std::string& why) {
-  const Json* value = take(name);
-  if (value != nullptr && *value != only)
-    fail(name, *value, fmt::format("{} not in this version; the only value is {}", why, shown(only)));
+void FieldsReader::take_only(const std::string& name, const nlohmann::json& only, const std::string& why) {
+  const std::optional<JsonView> value = take(name);
+  if (value && value->raw() != only)
+    value->refuse(fmt::format("{} not in this version; the only value is {}", why, shown_json(only)));
 }
 
-void FieldsReader::fail(const std::string& name, const Json& value, const std::string& rule) {
-  problems_.push_back(fmt::format("{}{} = {}: {}", prefix_, name, shown(value), rule));
-}
-
-std::vector<std::string> FieldsReader::unknown() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : object_.items())
-    if (!known_.contains(name)) names.push_back(name);
-  return names;
+std::vector<JsonView> FieldsReader::unknown() const {
+  std::vector<JsonView> fields;
+  for (const auto& [name, value] : object_.object().items())
+    if (!known_.contains(name)) fields.push_back(object_.child(value, name));
+  return fields;
 }
 
 }  // namespace rondo::hugging_face

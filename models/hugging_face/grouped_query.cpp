@@ -63,10 +63,11 @@ void refuse_load_bias(const FieldValues& sizes, const char* architecture) {
 void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes) {
   if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
   reader.take("max_window_layers");  // of a window that there is not
-  if (const Json* types = reader.take("layer_types"))
-    for (const Json& type : types->is_array() ? *types : Json::array({*types}))
-      if (type != "full_attention")
-        return reader.fail("layer_types", type, "not in this version; the only value is \"full_attention\"");
+  const std::optional<JsonView> types = reader.take("layer_types");
+  if (!types) return;
+  for (const JsonView& type : types->raw().is_array() ? types->items() : std::vector{*types})
+    if (type.raw() != "full_attention")
+      return type.refuse("not in this version; the only value is \"full_attention\"");
 }
 
 }  // namespace rondo::hugging_face

@@ -13,47 +13,41 @@ using Json = nlohmann::json;
 void take_sizes(FieldsReader& reader, const std::vector<SizeName>& names, const Fields& fields,
                 FieldValues& sizes) {
   for (const SizeName& size : names)
-    if (!size.required || reader.require(size.theirs) != nullptr)
+    if (!size.required || reader.require(size.theirs))
       reader.take_size(size.theirs, fields, size.ours, sizes);
 }
 
 // An object {"rope_type": ...}.
-void take_rope_object(const std::string& name, const Json& rope, const RopeScaling& scaling,
-                      const Fields& fields, FieldValues& sizes, FieldsReader& reader) {
-  if (!rope.is_object()) return reader.fail(name, rope, "must be an object");
-  FieldsReader inner = reader.inner(name, rope);
+void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fields& fields,
+                      FieldValues& sizes) {
+  if (!rope.raw().is_object()) return rope.refuse("must be an object");
+  FieldsReader inner(rope);
   inner.take_size("rope_theta", fields, "rope_theta", sizes);
-  const Json* older = inner.take("type");
-  const Json* type = inner.take("rope_type");
-  if (type == nullptr) type = older;
-  if (type == nullptr) {
+  const auto older = inner.take("type"), newer = inner.take("rope_type");
+  const auto& type = newer ? newer : older;
+  if (!type) {
     inner.require("rope_type");
-  } else if (scaling.type != nullptr && *type == scaling.type) {
+  } else if (scaling.type != nullptr && type->raw() == scaling.type) {
     take_sizes(inner, scaling.sizes, fields, sizes);
     if (scaling.read_rest != nullptr) scaling.read_rest(inner);
-  } else if (*type != "default") {
+  } else if (type->raw() != "default") {
     const std::string known =
         scaling.type == nullptr ? "default is" : std::string("default and ") + scaling.type + " are";
-    return inner.fail("rope_type", *type, "not in this version; " + known);
+    return type->refuse("not in this version; " + known);
   }
   inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
   // Any of them might change the frequencies.
-  for (const std::string& unknown : inner.unknown())
-    inner.fail(unknown, rope.at(unknown), "no field of this rope_type");
+  for (const JsonView& unknown : inner.unknown()) unknown.refuse("no field of this rope_type");
 }
 
 void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
   sizes.try_emplace("rope_theta", 10000.0);  // where the file does not say, as in transformers
   if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
   reader.take_size("rope_theta", fields, "rope_theta", sizes);
-  const Json* older = reader.take("rope_scaling");
-  const Json* parameters = reader.take("rope_parameters");
-  if (older != nullptr && parameters != nullptr && *older != *parameters)
-    return reader.fail("rope_scaling", *older, "says something else than rope_parameters; keep one");
-  if (parameters != nullptr)
-    take_rope_object("rope_parameters", *parameters, scaling, fields, sizes, reader);
-  else if (older != nullptr)
-    take_rope_object("rope_scaling", *older, scaling, fields, sizes, reader);
+  const auto older = reader.take("rope_scaling"), newer = reader.take("rope_parameters");
+  if (older && newer && older->raw() != newer->raw())
+    return older->refuse("says something else than rope_parameters; keep one");
+  if (const auto& rope = newer ? newer : older) take_rope_object(*rope, scaling, fields, sizes);
 }
 
 // A rule that the sizes break, blaming the first of its keys under their name.

@@ -30,16 +30,16 @@ void read_llama4_rest(FieldsReader& reader, FieldValues& sizes) {
   reader.take_size("intermediate_size_mlp", Llama4Config::fields(), "ffn_hidden_dim", sizes);
   reader.take_size("floor_scale", Llama4Config::fields(), "floor_scale", sizes);
   // Some published files have a number here.
-  const Json* grows = reader.take("attn_temperature_tuning");
-  if (grows != nullptr && !grows->is_boolean() && !grows->is_number_integer())
-    reader.fail("attn_temperature_tuning", *grows, "must be a boolean");
-  if (grows != nullptr && (*grows == false || *grows == 0)) sizes["attn_scale"] = 0.0;
+  const auto grows = reader.take("attn_temperature_tuning");
+  if (grows && !grows->raw().is_boolean() && !grows->raw().is_number_integer())
+    grows->refuse("must be a boolean");
+  if (grows && (grows->raw() == false || grows->raw() == 0)) sizes["attn_scale"] = 0.0;
   if (sizes.contains("n_layers")) {
     const LayerLists lists = layer_lists(sizes);
     const auto check = [&](const char* name, const Json& ours, const char* interval) {
-      const Json* theirs = reader.take(name);
-      if (theirs != nullptr && !theirs->empty() && *theirs != ours)
-        reader.fail(name, *theirs, std::string("must be the layers of ") + interval + " in this version");
+      const auto theirs = reader.take(name);
+      if (theirs && !theirs->raw().empty() && theirs->raw() != ours)
+        theirs->refuse(std::string("must be the layers of ") + interval + " in this version");
     };
     check("moe_layers", lists.experts, "interleave_moe_layer_step");
     check("no_rope_layers", lists.rope, "no_rope_layer_interval");

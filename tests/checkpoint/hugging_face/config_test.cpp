@@ -12,6 +12,8 @@ namespace rondo::hugging_face {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using Json = nlohmann::json;
 using safetensors::error_of;
 
@@ -157,7 +159,7 @@ TEST_CASE("features that the model here has not are refused by field and value")
   refused("partial_rotary_factor", 0.5, "partial_rotary_factor = 0.5: a rotation of a part of each head");
   refused("add_cross_attention", true, "add_cross_attention = true");
   refused("is_encoder_decoder", true, "is_encoder_decoder = true");
-  refused("layer_types", {"full_attention", "sliding_attention"}, "layer_types = \"sliding_attention\"");
+  refused("layer_types", {"full_attention", "sliding_attention"}, "layer_types[1] = \"sliding_attention\"");
   refused("quantization_config", {{"quant_method", "awq"}},
           "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" and \"mxfp4\" are");
   refused("compression_config", {{"a", 1}}, "compressed weights are not in this version");
@@ -177,7 +179,7 @@ TEST_CASE("other rotations are refused") {
   };
   refused({{"rope_type", "yarn"}, {"factor", 4.0}},
           "rope_scaling.rope_type = \"yarn\": not in this version; default and llama3 are");
-  refused({{"type", "linear"}, {"factor", 4.0}}, "rope_scaling.rope_type = \"linear\"");
+  refused({{"type", "linear"}, {"factor", 4.0}}, "rope_scaling.type = \"linear\"");
   refused({{"factor", 4.0}}, "rope_scaling.rope_type is missing");
   refused({{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling.low_freq_factor is missing");
   refused({{"rope_type", "default"}, {"mscale", 2}}, "rope_scaling.mscale = 2: no field of this rope_type");
@@ -208,8 +210,7 @@ TEST_CASE("all problems of a file are told at once") {
         "num_hidden_layers = 0: must be at least 1",
         "num_attention_heads = 18446744073709551615: must be an integer",
         "rms_norm_eps = -1e-05: must be more than 0", "tie_word_embeddings = 1: must be a boolean",
-        "eos_token_id = [128001,\"end\"]: must be a token id or a list of them",
-        "bos_token_id = 1.5: must be a token id"})
+        "eos_token_id[1] = \"end\": must be a token id", "bos_token_id = 1.5: must be a token id"})
     CHECK_THAT(problem, ContainsSubstring(part));
 }
 
@@ -232,11 +233,13 @@ TEST_CASE("a file that is no object is refused with its place") {
   const auto problem = [](const std::string& text) {
     return error_of([&] { parse_config(text, "config.json"); });
   };
-  CHECK(problem("{\"a\": }") == "config.json: not valid JSON at byte 7; fetch or write it again");
-  CHECK(problem("[]") == "config.json: it is not one JSON object; fetch or write it again");
-  CHECK(problem("{\"a\": 1e999}") ==
-        "config.json: it has a number that no double holds; fetch or write it again");
-  CHECK(problem(std::string("{}\0", 3)) == "config.json: it is not one JSON object; fetch or write it again");
+  const auto must_say = [&](const std::string& text, const std::string& rule) {
+    CHECK_THAT(problem(text), StartsWith("config.json" + rule) && EndsWith("; fetch or write it again"));
+  };
+  must_say("{\"a\": }", ": is not JSON: parse error at line 1, column 7");
+  must_say("[]", " = []: must be an object");
+  must_say("{\"a\": 1e999}", ": is not JSON: number overflow parsing '1e999'");
+  must_say(std::string("{}\0", 3), ": is not JSON: it has a NUL");
   CHECK(problem("{}") == "config.json: this model cannot be taken:\n  model_type is missing");
   CHECK_THAT(error_of([] { read_config("/no/such/config.json"); }),
              ContainsSubstring("cannot open /no/such/config.json: No such file or directory"));
