@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "support/error.h"
 #include "support/files/file.h"
 #include "support/text/fingerprint.h"
+#include "support/text/json_view.h"
 #include "support/text/printable.h"
 
 namespace rondo {
@@ -19,46 +19,22 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kLargestTable = 16 << 20;
 
-// Fields of one object, with the place in errors.
-class RowReader {
- public:
-  RowReader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object_.is_object()) fail("must be an object");
-  }
-  std::string text(const char* name) const {
-    if (!at(name).is_string()) fail(fmt::format("\"{}\" must be a text", name));
-    return at(name).get<std::string>();
-  }
-  double positive(const char* name) const {
-    const double number = at(name).is_number() ? at(name).get<double>() : 0;
-    if (!std::isfinite(number) || number <= 0) fail(fmt::format("\"{}\" must be a number above 0", name));
-    return number;
-  }
-  std::int64_t count(const char* name) const {
-    if (!at(name).is_number_integer() || at(name) < 1 || at(name) > 1'000'000'000)
-      fail(fmt::format("\"{}\" must be a whole number from 1 to 1000000000", name));
-    return at(name).get<std::int64_t>();
-  }
-  const Json& at(const char* name) const {
-    const auto found = object_.find(name);
-    if (found == object_.end()) fail(fmt::format("\"{}\" is missing", name));
-    return *found;
-  }
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw Error(ExitCode::config, fmt::format("{}: {}; measure again with rondo tune", place_, problem));
-  }
+double positive(const JsonView& view) {
+  const double number = view.number();
+  if (number <= 0) view.refuse("must be above 0");
+  return number;
+}
 
- private:
-  const Json& object_;
-  std::string place_;
-};
-
-MatmulRow read_row(const RowReader& fields) {
-  MatmulRow row{fields.text("product"), fields.count("calls"), fields.positive("libtorch_us"),
-                fields.positive("us"), fields.text("algorithm")};
-  if (!row.algorithm.empty() && !parse_matmul_algorithm(row.algorithm))
-    fields.fail(fmt::format("\"{}\" is no algorithm of cuBLASLt", printable(row.algorithm, 200)));
-  return row;
+MatmulRow read_row(const JsonView& row) {
+  constexpr std::int64_t kMostCalls = 1'000'000'000;
+  const JsonView algorithm = row.at("algorithm");
+  if (!algorithm.text().empty() && !parse_matmul_algorithm(algorithm.text()))
+    algorithm.refuse("is no algorithm of cuBLASLt");
+  return {.product = row.at("product").text(),
+          .calls = row.at("calls").integer(1, kMostCalls),
+          .libtorch_us = positive(row.at("libtorch_us")),
+          .us = positive(row.at("us")),
+          .algorithm = algorithm.text()};
 }
 
 }  // namespace
@@ -90,16 +66,14 @@ std::string to_text(const MatmulTable& table) {
 std::string fingerprint(const MatmulTable& table) { return fingerprint_of(to_text(table)); }
 
 MatmulTable parse_matmul_table(std::string_view text, const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
-  const RowReader whole(json, file);
-  MatmulTable table{whole.text("device"), {}};
-  const Json& rows = whole.at("products");
-  if (!rows.is_array()) whole.fail("\"products\" must be a list");
-  std::set<std::string> seen;
-  for (const Json& row : rows) {
-    const RowReader of_row(row, fmt::format("{}: product {}", file, table.rows.size() + 1));
-    table.rows.push_back(read_row(of_row));
-    if (!seen.insert(table.rows.back().product).second) of_row.fail("is there already");
+  const JsonSource source{file, ExitCode::config, "; measure again with rondo tune"};
+  const nlohmann::json json = parse_json(text, source);
+  const JsonView whole(json, source);
+  MatmulTable table{.device = whole.at("device").text(), .rows = {}};
+  std::set<std::string> products;
+  for (const JsonView& row : whole.at("products").items()) {
+    table.rows.push_back(read_row(row));
+    if (!products.insert(table.rows.back().product).second) row.at("product").refuse("is there already");
   }
   return table;
 }

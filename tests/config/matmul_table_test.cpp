@@ -45,15 +45,16 @@ TEST_CASE("what is wrong with a table is told with its row") {
   };
   const std::string text = to_text(kTable);
   for (const Row& row : {
-           Row{"NVIDIA H200", "\"", "m.json: must be an object"},
-           Row{"\"device\"", "\"gpu\"", "m.json: \"device\" is missing"},
-           Row{"\"products\"", "\"rows\"", "m.json: \"products\" is missing"},
-           Row{"\"calls\": 3", "\"calls\": -3", "m.json: product 1: \"calls\" must be a whole number from 1"},
-           Row{"6.25", "0", "m.json: product 1: \"us\" must be a number above 0"},
+           Row{"NVIDIA H200", "\"", "m.json: is not JSON: parse error at line 2"},
+           Row{"\"device\"", "\"gpu\"", "m.json: device is missing; measure again with rondo tune"},
+           Row{"\"products\"", "\"rows\"", "m.json: products is missing"},
+           Row{"\"calls\": 3", "\"calls\": -3",
+               "m.json: products[0].calls = -3: must be a whole number from 1"},
+           Row{"6.25", "0", "m.json: products[0].us = 0: must be above 0"},
            Row{"130100:", "x:",
-               "m.json: product 1: \"x:4096:42.1.0.0.0.0.0.ffffffffffffffff\" is no algorithm"},
+               "m.json: products[0].algorithm = \"x:4096:42.1.0.0.0.0.0.ffffffffffffffff\": is no algorithm"},
            Row{"addmm(bf16[64,48],bf16[48,32])", "mm(bf16[64,32],bf16[32,48])",
-               "m.json: product 2: is there already"},
+               "m.json: products[1].product = \"mm(bf16[64,32],bf16[32,48])\": is there already"},
        })
     CHECK_THROWS_MATCHES(parse_matmul_table(with(text, row.old, row.by), "m.json"), Error,
                          MessageMatches(StartsWith(row.says)));
