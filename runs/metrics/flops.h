@@ -2,19 +2,19 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
 namespace rondo {
 
-// Dense bf16 peak in FLOP/s of an accelerator, by the name that its driver gives ("NVIDIA H100 80GB HBM3").
-// Empty for what the table does not know, every CPU among them: a made-up peak would be a made-up MFU.
-std::optional<double> peak_flops(std::string_view device_name);
-
 // In TFLOP/s of one device. `flops_per_token` counts forward and backward (6N + attention).
-double tflops(double tokens_per_s, double flops_per_token);
+inline double tflops(double tokens_per_s, double flops_per_token) {
+  return tokens_per_s * flops_per_token / 1e12;
+}
 
 // In percent; empty where the peak is unknown.
-std::optional<double> mfu_percent(double tokens_per_s, double flops_per_token,
-                                  std::optional<double> peak_flops_per_s);
+inline std::optional<double> mfu_percent(double tokens_per_s, double flops_per_token,
+                                         std::optional<double> peak_flops_per_s) {
+  if (!peak_flops_per_s) return std::nullopt;
+  return 100 * tokens_per_s * flops_per_token / *peak_flops_per_s;
+}
 
 }  // namespace rondo

@@ -7,12 +7,11 @@
 
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/plan/cost_model.h"
+#include "compiler/plan/devices.h"
 #include "config/derived.h"
 #include "config/float8.h"
 #include "ops/attention/attention_choice.h"
 #include "parallel/groups/gpu.h"
-#include "runs/metrics/flops.h"
 #include "support/error.h"
 #include "support/machine/machine.h"
 #include "trainer/device/device_info.h"
@@ -63,7 +62,8 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;
   taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;
-  taken.peak_flops = peak_flops(facts.name);
+  if (const ir::DeviceModel* model = ir::find_device_model(facts.name))
+    taken.peak_flops = model->peak_16bit_flops_per_s;
   return taken;
 }
 

@@ -17,8 +17,8 @@ struct ComputeDevice {
   std::string name;               // "NVIDIA H200"; empty on the CPU
   std::int64_t memory_bytes = 0;  // of the GPU, or of the machine
   std::int64_t tensor_bytes = 0;  // of these, what tensors of this rank can have
-  std::optional<double> peak_flops =
-      {};  // dense bf16, per second; empty where it is not known, every CPU among them
+  // Dense bf16, per second. Empty on a CPU, and on a GPU that compiler/plan/devices.h does not have.
+  std::optional<double> peak_flops = {};
 
   std::string type() const { return device.is_cuda() ? "cuda" : "cpu"; }
   // Most bytes of tensors at a time since the last reset.
