@@ -99,12 +99,6 @@ std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args)
   app.set_help_flag("");
   app.allow_extras();
   app.prefix_command(program_ != nullptr);
-  // CLI11 compares each option with all before it, so it gets no more than may have been given.
-  const auto may_be_given = [&](const std::string& spelling) {
-    return spelling.size() == 2 || std::any_of(args.begin(), args.end(), [&](const std::string& word) {
-             return word.starts_with(spelling);
-           });
-  };
   const auto declare = [&](const Flag& flag, const std::string& spelling) {
     const auto take_value = [this, &flag, spelling](const CLI::results_t& values) {
       const bool keeps_equals = spelling.size() == 2 && values.front().starts_with('=');  // -t=3
@@ -115,8 +109,7 @@ std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args)
   };
   for (const Flag& flag : flags_)
     for (const std::string& name : flag.names)
-      for (const std::string& spelling : spellings(name))
-        if (may_be_given(spelling)) declare(flag, spelling);
+      for (const std::string& spelling : spellings(name)) declare(flag, spelling);
 
   std::vector<std::string> backwards;  // as CLI11 wants them
   std::transform(args.rbegin(), args.rend(), std::back_inserter(backwards), with_mark);
