@@ -11,7 +11,6 @@
 #include <exception>
 #include <thread>
 
-#include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
 
@@ -60,24 +59,33 @@ void do_on_all(ProcessGroups& groups, const std::function<void()>& work, const s
   if (peer_failure) std::rethrow_exception(peer_failure);
 }
 
-std::string do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,
+const std::string& RankOutcome::value() const {
+  if (!ok()) throw Error(code, text);
+  return text;
+}
+
+std::string RankOutcome::to_wire() const { return fmt::format("{} {}", static_cast<int>(code), text); }
+
+RankOutcome RankOutcome::from_wire(const std::string& wire) {
+  const std::size_t space = wire.find(' ');
+  return {static_cast<ExitCode>(std::stoi(wire.substr(0, space))), wire.substr(space + 1)};
+}
+
+RankOutcome do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,
                         const std::string& key, const std::string& what) {
-  std::string answer;
+  RankOutcome outcome;
   do_on_all(
       groups,
       [&] {
         if (groups.rank() != 0) return;
         try {
-          answer = "+" + work();
+          outcome.text = work();
         } catch (const Error& error) {
-          answer = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
+          outcome = {error.code(), error.what()};
         }
       },
       what);
-  answer = groups.broadcast_text(key, answer);
-  if (answer[0] == '+') return answer.substr(1);
-  const std::size_t space = answer.find(' ');
-  throw Error(static_cast<ExitCode>(std::stoi(answer.substr(0, space))), answer.substr(space + 1));
+  return RankOutcome::from_wire(groups.broadcast_text(key, outcome.to_wire()));
 }
 
 }  // namespace rondo

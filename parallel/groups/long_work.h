@@ -10,6 +10,7 @@
 #include <string>
 
 #include "parallel/groups/groups.h"
+#include "support/error.h"
 
 namespace rondo {
 
@@ -20,9 +21,21 @@ void wait_while(ProcessGroups& groups, const std::function<bool()>& busy, const 
 // what `work` threw on this rank.
 void do_on_all(ProcessGroups& groups, const std::function<void()>& work, const std::string& what);
 
-// Runs `work` on rank 0 and returns its result on every rank. Where it throws an Error, every rank
-// throws it. `key` is as in ProcessGroups::broadcast_text.
-std::string do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,
+// What a rank's work came to, for other ranks: a text, or the Error that it ended in.
+struct RankOutcome {
+  ExitCode code = ExitCode::ok;
+  std::string text = "";  // of an Error its message
+
+  bool ok() const { return code == ExitCode::ok; }
+  const std::string& value() const;  // throws the Error
+
+  // Its form between ranks: "CODE TEXT".
+  std::string to_wire() const;
+  static RankOutcome from_wire(const std::string& wire);
+};
+
+// The outcome of `work` on rank 0, on every rank. `key` as in ProcessGroups::broadcast_text.
+RankOutcome do_on_first(ProcessGroups& groups, const std::function<std::string()>& work,
                         const std::string& key, const std::string& what);
 
 }  // namespace rondo

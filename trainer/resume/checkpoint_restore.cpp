@@ -101,9 +101,10 @@ class Restorer {
 
   Restored run() {
     while (true) {
-      const std::string chosen = do_on_first(
-          groups_, [this] { return next_choice().string(); }, fmt::format("restore/{}", ++questions_),
-          "choosing a checkpoint");
+      const auto choose = [this] { return next_choice().string(); };
+      const std::string chosen =
+          do_on_first(groups_, choose, fmt::format("restore/{}", ++questions_), "choosing a checkpoint")
+              .value();
       if (chosen.empty()) return begin();
       if (const auto restored = try_reading(told_folder(chosen, request_.root, groups_.rank())))
         return *restored;

@@ -17,7 +17,6 @@
 
 #include "checkpoint/prune.h"
 #include "checkpoint/save.h"
-#include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
@@ -128,24 +127,20 @@ bool CheckpointSaver::open(Pending& pending) {
   const std::vector<std::int64_t> bytes =
       groups_.all_gather(writes_ ? checkpoint::shard_bytes(pending.pieces) : 0);
   pending.bytes = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
-  const auto begin = [&]() -> std::string {
-    try {
-      pending.temp = checkpoint::begin_save(root_, pending.progress.step, identity_.run, identity_.attempt);
-      checkpoint::check_space(pending.temp, pending.bytes, groups_.size() + 2);
-      return "+" + pending.temp.string();
-    } catch (const Error& error) {
-      if (!pending.temp.empty()) checkpoint::abandon(pending.temp);
-      return std::string("-") + error.what();
-    }
+  const auto begin = [&] {
+    pending.temp = checkpoint::begin_save(root_, pending.progress.step, identity_.run, identity_.attempt);
+    checkpoint::check_space(pending.temp, pending.bytes, groups_.size() + 2);
+    return pending.temp.string();
   };
-  const std::string answer =
+  const RankOutcome folder =
       do_on_first(groups_, begin, key("folder"), fmt::format("making a folder in {}", root_.string()));
-  if (answer[0] == '+') {
-    pending.temp = told_folder(answer.substr(1), root_, groups_.rank());
+  if (folder.ok()) {
+    pending.temp = told_folder(folder.text, root_, groups_.rank());
     return true;
   }
+  if (!pending.temp.empty()) checkpoint::abandon(pending.temp);
   saving_.unlock();
-  failed(pending.progress.step, answer.substr(1));
+  failed(pending.progress.step, folder.text);
   return false;
 }
 
@@ -170,9 +165,10 @@ void CheckpointSaver::stage(Pending& pending) {
 void CheckpointSaver::write() {
   try {
     if (writes_)
-      pending_->record = to_text(checkpoint::write_shard(pending_->temp, groups_.rank(), pending_->pieces));
+      pending_->written.text =
+          to_text(checkpoint::write_shard(pending_->temp, groups_.rank(), pending_->pieces));
   } catch (const std::exception& error) {
-    pending_->problem = error.what();
+    pending_->written = {ExitCode::checkpoint, fmt::format("rank {}: {}", groups_.rank(), error.what())};
   }
   writing_ = false;
 }
@@ -186,26 +182,24 @@ void CheckpointSaver::settle() {
   wait_while(
       groups_, [this] { return writing_.load(); }, "writing this rank's part of " + step);
   writer_.join();
-  const std::string mine = pending_->problem.empty()
-                               ? "+" + pending_->record
-                               : fmt::format("-rank {}: {}", groups_.rank(), pending_->problem);
-  const std::vector<std::string> records = groups_.gather_text(key("record"), mine);
-  const std::string problem = do_on_first(
-      groups_, [&] { return commit(records); }, key("outcome"), "committing " + step);
+  const std::vector<std::string> records = groups_.gather_text(key("record"), pending_->written.to_wire());
+  const auto commits = [&] {
+    commit(records);
+    return std::string();
+  };
+  const RankOutcome outcome = do_on_first(groups_, commits, key("outcome"), "committing " + step);
   pending_->blocked_s += waiting.seconds();
   const Pending settled = std::move(*pending_);
   pending_.reset();
   saving_.unlock();
-  if (problem.empty()) {
+  if (outcome.ok())
     done(settled);
-  } else {
-    failed(settled.progress.step, problem);
-  }
+  else
+    failed(settled.progress.step, outcome.text);
 }
 
-// On rank 0: what went wrong, or "".
-std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
-  std::string problem;
+// On rank 0. Throws Error(checkpoint) where it failed.
+void CheckpointSaver::commit(const std::vector<std::string>& records) {
   try {
     checkpoint::Manifest manifest;
     put_progress(pending_->progress, manifest);
@@ -218,17 +212,15 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
     manifest.settings = identity_.settings;
     manifest.layout = identity_.layout;
     manifest.random = {{"seed", identity_.seed}};
-    for (const std::string& record : records)
-      if (record[0] == '-') throw Error(ExitCode::checkpoint, record.substr(1));
-    for (const std::string& record : records)
-      if (record.size() > 1)  // others do not write
-        manifest.add(checkpoint::parse_shard_record(std::string_view(record).substr(1)));
+    for (const std::string& wire : records) {
+      const std::string record = RankOutcome::from_wire(wire).value();
+      if (!record.empty()) manifest.add(checkpoint::parse_shard_record(record));  // others do not write
+    }
     proven_.add(checkpoint::commit(root_, pending_->temp, manifest, pending_->suffix));
   } catch (const std::exception& error) {
-    problem = error.what();
     checkpoint::abandon(pending_->temp);
+    throw Error(ExitCode::checkpoint, error.what());
   }
-  return problem;
 }
 
 void CheckpointSaver::failed(std::int64_t step, const std::string& why) {

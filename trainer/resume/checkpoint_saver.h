@@ -25,6 +25,7 @@
 #include "checkpoint/shard.h"
 #include "config/schema/job_config.h"
 #include "parallel/groups/groups.h"
+#include "parallel/groups/long_work.h"
 #include "support/stopwatch.h"
 #include "trainer/observe/report.h"
 #include "trainer/resume/run_identity.h"
@@ -81,14 +82,14 @@ class CheckpointSaver {
     std::int64_t bytes = 0;               // of all ranks
     Stopwatch stopwatch;                  // since the save began
     double blocked_s = 0;                 // of training
-    std::string record, problem;          // of this rank, if it writes; one of them when the writing is done
+    RankOutcome written;                  // this rank's shard record, if it writes
   };
 
   void start(Pending pending, bool waits);
   bool open(Pending& pending);
   void stage(Pending& pending);
   void write();
-  std::string commit(const std::vector<std::string>& records);
+  void commit(const std::vector<std::string>& records);
   void failed(std::int64_t step, const std::string& why);
   void done(const Pending& pending);
   bool clean(std::function<void(const std::stop_token&)> work);
