@@ -388,13 +388,13 @@ std::string ProcessGroups::broadcast_text(std::string_view key, const std::strin
 
 std::optional<ProcessGroups::OtherText> ProcessGroups::first_other_text(std::string_view key,
                                                                         const std::string& text, int block) {
-  const auto odd =
-      first_odd_rank(all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text))), block);
-  if (!odd) return std::nullopt;
-  OtherText other{*odd, "", ""};
+  const auto mismatch =
+      first_mismatch(all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text))), block);
+  if (!mismatch) return std::nullopt;
+  OtherText other{*mismatch, "", ""};
   other.text_of_first = broadcast_text(std::string(key) + "/first", text, other.first);
   other.text = broadcast_text(std::string(key) + "/other", text, other.rank);
-  barrier();  // rank 0, which serves the texts, must not exit before all have read them
+  barrier();  // rank 0, which holds the texts, may leave now
   return other;
 }
 

@@ -31,17 +31,16 @@ struct GroupMembers {
   std::vector<std::int64_t> ranks;  // in group order, which need not ascend
 };
 
-// The first rank whose hash differs from the first rank of its block of `block` neighbours. With 0,
-// all ranks are one block.
-struct OddRank {
+// The first rank with another hash than the first rank of its block of `block` neighbours (0: of all ranks).
+struct Mismatch {
   int first, rank;
 };
-inline std::optional<OddRank> first_odd_rank(const std::vector<std::int64_t>& hashes, int block) {
+inline std::optional<Mismatch> first_mismatch(const std::vector<std::int64_t>& hashes, int block) {
   const int ranks = static_cast<int>(hashes.size());
   for (int rank = 0, first = 0; rank < ranks; ++rank) {
     if (block > 0 && rank % block == 0) first = rank;
     if (hashes[static_cast<std::size_t>(rank)] != hashes[static_cast<std::size_t>(first)])
-      return OddRank{first, rank};
+      return Mismatch{first, rank};
   }
   return std::nullopt;
 }
@@ -89,9 +88,9 @@ class ProcessGroups {
   std::vector<std::string> gather_text(std::string_view key, const std::string& text);
   // Returns the text of rank `from` on every rank.
   std::string broadcast_text(std::string_view key, const std::string& text, int from = 0);
-  // Returns first_odd_rank of the hashes of these texts with both texts, on all ranks, or nullopt.
-  // Ranks exchange hashes, and then only the two texts that differ.
-  struct OtherText : OddRank {
+  // The first_mismatch by these texts, if there is one, and what it differs from: alike on all ranks. Hashes
+  // are exchanged, and those two texts where they differ.
+  struct OtherText : Mismatch {
     std::string text_of_first, text;
   };
   std::optional<OtherText> first_other_text(std::string_view key, const std::string& text, int block = 0);

@@ -49,11 +49,11 @@ TEST_CASE("the first collective that differs is named, or where one rank calls n
 }
 
 TEST_CASE("ranks are compared with the first of their block of neighbours") {
-  CHECK_FALSE(first_odd_rank({7, 7, 7, 7}, 0));
-  CHECK_FALSE(first_odd_rank({7, 7, 8, 8}, 2));
-  CHECK_FALSE(first_odd_rank({7, 8, 9}, 1));
-  CHECK(first_odd_rank({7, 7, 8, 8}, 0)->rank == 2);
-  const auto odd = first_odd_rank({7, 7, 8, 9}, 2);
+  CHECK_FALSE(first_mismatch({7, 7, 7, 7}, 0));
+  CHECK_FALSE(first_mismatch({7, 7, 8, 8}, 2));
+  CHECK_FALSE(first_mismatch({7, 8, 9}, 1));
+  CHECK(first_mismatch({7, 7, 8, 8}, 0)->rank == 2);
+  const auto odd = first_mismatch({7, 7, 8, 9}, 2);
   REQUIRE(odd);
   CHECK(odd->first == 2);
   CHECK(odd->rank == 3);
