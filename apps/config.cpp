@@ -1,7 +1,6 @@
 // `rondo config SUBCOMMAND`: what `rondo train` would do with a configuration, and what there is to
 // configure.
 #include <cstdio>
-#include <optional>
 
 #include "apps/check_options.h"
 #include "apps/commands.h"
@@ -14,18 +13,6 @@
 
 namespace rondo {
 namespace {
-
-// The keys of the command; std::nullopt: --help is printed.
-std::optional<Arguments> read_keys(const std::string& command, const std::string& about,
-                                   const Arguments& args) {
-  Arguments keys;
-  Flags flags(command, about, "`rondo help` lists sections and keys.");
-  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
-                   Need::required);
-  flags.keys(&keys);
-  if (!flags.read(args)) return std::nullopt;
-  return keys;
-}
 
 int check_config(const Arguments& args) {
   const auto options = read_check_options(args);
@@ -40,9 +27,13 @@ int check_config(const Arguments& args) {
 }
 
 int resolve_config(const Arguments& args) {
-  const auto keys =
-      read_keys("config resolve", "Prints every key with its value and where that came from, as TOML.", args);
-  if (keys) std::fputs(to_annotated_toml(load_config(*keys)).c_str(), stdout);
+  Arguments keys;
+  Flags flags("config resolve", "Prints every key with its value and where that came from, as TOML.",
+              "`rondo help` lists sections and keys.");
+  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
+                   Need::required);
+  flags.keys(&keys);
+  if (flags.read(args)) std::fputs(to_annotated_toml(load_config(keys)).c_str(), stdout);
   return 0;
 }
 
