@@ -27,6 +27,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr const char* kSetUp = "scripts/setup.sh, then build again";
+
+Finding ok(const std::string& subject, const std::string& detail) { return {Health::ok, subject, detail}; }
+Finding absent(const std::string& subject, const std::string& detail) {
+  return {Health::absent, subject, detail};
+}
+Finding warning(const std::string& subject, const std::string& detail, const std::string& advice) {
+  return {.health = Health::warning, .subject = subject, .detail = detail, .advice = advice};
+}
 
 std::string trimmed(const std::string& text) {
   const std::size_t last = text.find_last_not_of(" \t\r\n");
@@ -42,12 +51,12 @@ std::string worker_advice(const ProgramResult& result) {
     return "LibTorch was moved or is incomplete: scripts/setup.sh, then build again";
   if (result.exit_code == 128 + 4)  // SIGILL
     return "this processor lacks instructions that it was built for: build again on this machine";
-  return "scripts/setup.sh, then build again";
+  return kSetUp;
 }
 
 Finding check_worker(const fs::path& program_folder, int timeout_ms) {
   const fs::path worker = program_folder / "rondo-worker";
-  Finding finding{Health::missing, "worker", "", "scripts/setup.sh, then build again"};
+  Finding finding{.health = Health::missing, .subject = "worker", .detail = "", .advice = kSetUp};
   if (!fs::exists(worker)) {
     finding.detail = worker.string() + " does not exist";
     return finding;
@@ -63,7 +72,7 @@ Finding check_worker(const fs::path& program_folder, int timeout_ms) {
         fmt::format("{} ended with {}: {}", worker.string(), result.exit_code, trimmed(result.output));
     finding.advice = worker_advice(result);
   } else {
-    finding = {Health::ok, "worker", first_line(result.output), ""};
+    finding = ok("worker", first_line(result.output));
   }
   return finding;
 }
@@ -75,16 +84,16 @@ Finding check_cpu(const Machine& machine) {
   };
   const std::string detail = fmt::format("{} ({})", machine.cpu_model.empty() ? "unknown" : machine.cpu_model,
                                          fmt::join(machine.cpu_features, " "));
-  if (has("avx2") || has("asimd")) return {Health::ok, "cpu", detail, ""};
-  return {Health::warning, "cpu", detail + ": no AVX2, training will be slow", "use a newer processor"};
+  if (has("avx2") || has("asimd")) return ok("cpu", detail);
+  return warning("cpu", detail + ": no AVX2, training will be slow", "use a newer processor");
 }
 
 Finding check_cores(const Machine& machine) {
   const int usable = static_cast<int>(machine.affinity.size());
   std::string detail = fmt::format("{} usable ({})", usable, core_list(machine.affinity));
-  if (usable == machine.cores_online) return {Health::ok, "cores", detail, ""};
+  if (usable == machine.cores_online) return ok("cores", detail);
   detail += fmt::format(" of {} online", machine.cores_online);
-  return {Health::ok, "cores", detail, ""};
+  return ok("cores", detail);
 }
 
 Finding check_memory(const Machine& machine) {
@@ -92,8 +101,8 @@ Finding check_memory(const Machine& machine) {
   const double available_gib = static_cast<double>(machine.memory_available_bytes) / kGiB;
   const std::string detail = fmt::format("{:.1f} GiB, {:.1f} GiB available",
                                          static_cast<double>(machine.memory_bytes) / kGiB, available_gib);
-  if (available_gib >= kComfortableGib) return {Health::ok, "memory", detail, ""};
-  return {Health::warning, "memory", detail, "close other programs, or train with fewer ranks"};
+  if (available_gib >= kComfortableGib) return ok("memory", detail);
+  return warning("memory", detail, "close other programs, or train with fewer ranks");
 }
 
 double free_gib(const fs::path& folder) {
@@ -107,10 +116,12 @@ Finding check_disk(const fs::path& folder) {
   const double gib = free_gib(folder);
   const std::string detail = fmt::format("{:.1f} GiB free in {}", gib, folder.string());
   if (access(folder.c_str(), W_OK) != 0)
-    return {Health::warning, "disk", detail + ", but not writable", "give another --job.dump_folder"};
-  if (gib >= kComfortableGib) return {Health::ok, "disk", detail, ""};
-  return {gib < kNeededGib ? Health::missing : Health::warning, "disk", detail,
-          "free space, or give a --job.dump_folder on another disk"};
+    return warning("disk", detail + ", but not writable", "give another --job.dump_folder");
+  if (gib >= kComfortableGib) return ok("disk", detail);
+  return {.health = gib < kNeededGib ? Health::missing : Health::warning,
+          .subject = "disk",
+          .detail = detail,
+          .advice = "free space, or give a --job.dump_folder on another disk"};
 }
 
 Finding check_open_files() {
@@ -119,27 +130,27 @@ Finding check_open_files() {
   getrlimit(RLIMIT_NOFILE, &limit);
   // Programs of ours raise the soft limit themselves.
   const std::string detail = fmt::format("{}", limit.rlim_max);
-  if (limit.rlim_max >= kComfortable) return {Health::ok, "open files", detail, ""};
-  return {Health::warning, "open files", detail, "raise the hard limit (ulimit -Hn 65536, as root)"};
+  if (limit.rlim_max >= kComfortable) return ok("open files", detail);
+  return warning("open files", detail, "raise the hard limit (ulimit -Hn 65536, as root)");
 }
 
 Finding check_locked_memory(bool has_gpu) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY) return {Health::ok, "memlock", "unlimited", ""};
+  if (limit.rlim_cur == RLIM_INFINITY) return ok("memlock", "unlimited");
   const std::string detail = fmt::format("{} KiB", limit.rlim_cur / 1024);
-  if (!has_gpu) return {Health::ok, "memlock", detail + " (matters with InfiniBand only)", ""};
-  return {Health::warning, "memlock", detail + ", InfiniBand needs more", "ulimit -l unlimited"};
+  if (!has_gpu) return ok("memlock", detail + " (matters with InfiniBand only)");
+  return warning("memlock", detail + ", InfiniBand needs more", "ulimit -l unlimited");
 }
 
 Finding check_shared_memory() {
   constexpr double kComfortableGib = 0.06;
   if (!fs::is_directory("/dev/shm"))
-    return {Health::warning, "/dev/shm", "does not exist", "mount -t tmpfs tmpfs /dev/shm"};
+    return warning("/dev/shm", "does not exist", "mount -t tmpfs tmpfs /dev/shm");
   const double gib = free_gib("/dev/shm");
   const std::string detail = fmt::format("{:.2f} GiB free", gib);
-  if (gib >= kComfortableGib) return {Health::ok, "/dev/shm", detail, ""};
-  return {Health::warning, "/dev/shm", detail, "in a container: docker run --shm-size=1g"};
+  if (gib >= kComfortableGib) return ok("/dev/shm", detail);
+  return warning("/dev/shm", detail, "in a container: docker run --shm-size=1g");
 }
 
 Finding check_hostname(const std::string& hostname) {
@@ -147,10 +158,10 @@ Finding check_hostname(const std::string& hostname) {
   const int error = getaddrinfo(hostname.c_str(), nullptr, nullptr, &found);
   if (error == 0) {
     freeaddrinfo(found);
-    return {Health::ok, "hostname", hostname, ""};
+    return ok("hostname", hostname);
   }
-  return {Health::warning, "hostname", fmt::format("{} does not resolve: {}", hostname, gai_strerror(error)),
-          fmt::format("several nodes need it; as root: echo 127.0.1.1 {} >> /etc/hosts", hostname)};
+  return warning("hostname", fmt::format("{} does not resolve: {}", hostname, gai_strerror(error)),
+                 fmt::format("several nodes need it; as root: echo 127.0.1.1 {} >> /etc/hosts", hostname));
 }
 
 // Ranks of one machine meet over TCP on 127.0.0.1. Returns what failed, or "".
@@ -178,8 +189,11 @@ std::string try_loopback() {
 
 Finding check_loopback() {
   const std::string trouble = try_loopback();
-  if (trouble.empty()) return {Health::ok, "loopback", "127.0.0.1 accepts connections", ""};
-  return {Health::missing, "loopback", "127.0.0.1 does not work: " + trouble, "as root: ip link set lo up"};
+  if (trouble.empty()) return ok("loopback", "127.0.0.1 accepts connections");
+  return {.health = Health::missing,
+          .subject = "loopback",
+          .detail = "127.0.0.1 does not work: " + trouble,
+          .advice = "as root: ip link set lo up"};
 }
 
 std::vector<std::string> gpu_names() {
@@ -194,8 +208,8 @@ std::vector<std::string> gpu_names() {
 
 Finding check_driver(const std::vector<std::string>& gpus) {
   const std::string version = first_line(read_small_file("/proc/driver/nvidia/version"));
-  if (version.empty()) return {Health::absent, "gpu", "no NVIDIA driver; training runs on CPU", ""};
-  return {Health::ok, "gpu", fmt::format("{} GPUs: {}; {}", gpus.size(), fmt::join(gpus, ", "), version), ""};
+  if (version.empty()) return absent("gpu", "no NVIDIA driver; training runs on CPU");
+  return ok("gpu", fmt::format("{} GPUs: {}; {}", gpus.size(), fmt::join(gpus, ", "), version));
 }
 
 // run_train.sh decides by the same two: scripts/env.sh, rondo_preset.
@@ -205,28 +219,28 @@ Finding check_nvcc(bool has_gpu) {
                                  fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/cu13/bin",
                                  fs::path("/usr/local/cuda/bin"), fs::path("/usr/bin")})
     if (fs::exists(folder / "nvcc"))
-      return {Health::ok, "nvcc",
-              (folder / "nvcc").string() + (has_gpu ? "; run_train.sh builds the preset cuda"
-                                                    : "; without a GPU run_train.sh builds the preset cpu"),
-              ""};
-  return {has_gpu ? Health::warning : Health::absent, "nvcc", "not found; run_train.sh builds the preset cpu",
-          "scripts/setup.sh --cuda, then RONDO_PRESET=cuda"};
+      return ok("nvcc", (folder / "nvcc").string() +
+                            (has_gpu ? "; run_train.sh builds the preset cuda"
+                                     : "; without a GPU run_train.sh builds the preset cpu"));
+  return {.health = has_gpu ? Health::warning : Health::absent,
+          .subject = "nvcc",
+          .detail = "not found; run_train.sh builds the preset cpu",
+          .advice = "scripts/setup.sh --cuda, then RONDO_PRESET=cuda"};
 }
 
 Finding check_nccl() {
   const fs::path wheel = fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/nccl/lib/libnccl.so.2";
   for (const fs::path& library : {wheel, fs::path("/usr/lib/x86_64-linux-gnu/libnccl.so.2")})
-    if (fs::exists(library)) return {Health::ok, "nccl", library.string(), ""};
-  return {Health::absent, "nccl", "not found; only GPUs need it", ""};
+    if (fs::exists(library)) return ok("nccl", library.string());
+  return absent("nccl", "not found; only GPUs need it");
 }
 
 Finding check_corpus(const fs::path& working_folder) {
   const fs::path corpus = working_folder / "data/corpus";
   std::error_code error;
-  if (fs::exists(corpus, error) && !fs::is_empty(corpus, error))
-    return {Health::ok, "corpus", corpus.string(), ""};
-  return {Health::warning, "corpus", corpus.string() + " does not exist (the default training text)",
-          "scripts/setup.sh, or give your own text with --training.dataset_path"};
+  if (fs::exists(corpus, error) && !fs::is_empty(corpus, error)) return ok("corpus", corpus.string());
+  return warning("corpus", corpus.string() + " does not exist (the default training text)",
+                 "scripts/setup.sh, or give your own text with --training.dataset_path");
 }
 
 }  // namespace

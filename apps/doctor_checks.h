@@ -16,9 +16,9 @@ enum class Health {
 
 struct Finding {
   Health health = Health::ok;
-  std::string subject;  // "memory"
-  std::string detail;   // what is there, or what is wrong
-  std::string advice;   // what to type; empty where all is well
+  std::string subject;      // "memory"
+  std::string detail;       // what is there, or what is wrong
+  std::string advice = "";  // what to type; empty where all is well
 };
 
 // All checks, in the order in which they are printed. `program_folder` is where rondo-worker is expected,

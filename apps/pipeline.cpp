@@ -273,7 +273,9 @@ int run(const Arguments& args) {
 
   if (!options.write_csv.empty())
     replace_file(options.write_csv, to_csv(options.messages ? lowered : program), FileUse::output);
-  if (!options.picture.empty()) write_picture(options.picture, {title, program, proof, timeline});
+  if (!options.picture.empty())
+    write_picture(options.picture,
+                  {.title = title, .program = program, .proof = proof, .timeline = timeline});
   return 0;
 }
 

@@ -16,9 +16,11 @@ int run_subcommand(const std::string& command, const std::vector<Subcommand>& su
   };
   if (args.empty()) fail("SUBCOMMAND is missing");
   if (args[0] == "--help" || args[0] == "-h") {
-    CommandSpec spec{command, program + " SUBCOMMAND ...", notes, "", {}, false, true};
-    for (const Subcommand& known : subcommands) spec.rows.push_back({{known.name}, "", known.summary, false});
-    show_help(spec);
+    CommandFacts facts{
+        .command = command, .usage = program + " SUBCOMMAND ...", .about = notes, .is_choice = true};
+    for (const Subcommand& known : subcommands)
+      facts.rows.push_back({.names = {known.name}, .meaning = known.summary});
+    show_help(facts);
     return 0;
   }
   std::vector<std::string> names;

@@ -147,7 +147,9 @@ void Manifest::add(const ShardRecord& record) {
       at = std::lower_bound(tensors.begin(), tensors.end(), piece.name,
                             [](const TensorRecord& t, const std::string& name) { return t.name < name; });
     if (at == tensors.end() || at->name != piece.name)
-      at = tensors.insert(at, TensorRecord{piece.name, piece.dtype, piece.shape, {}, piece.order});
+      at = tensors.insert(
+          at,
+          {.name = piece.name, .dtype = piece.dtype, .shape = piece.shape, .runs = {}, .order = piece.order});
     if (at->dtype != piece.dtype || at->shape != piece.shape || at->order != piece.order)
       throw Error(ExitCode::checkpoint, fmt::format("ranks disagree about tensor {}: {}, and {} in {}",
                                                     piece.name, kind_of(*at), kind_of(piece), file));
@@ -178,7 +180,7 @@ std::vector<PlacedPiece> pieces_of(const Manifest& manifest, std::int64_t shard)
       const std::int64_t i = (shard - run.shard) / run.stride;
       if (i < 0 || i >= run.shards || run.shard + i * run.stride != shard) continue;
       const std::int64_t begin = run.begin + i * run.each;
-      pieces.push_back({t, begin, begin + run.each, aligned(end)});
+      pieces.push_back({.tensor = t, .begin = begin, .end = begin + run.each, .offset = aligned(end)});
       end = pieces.back().offset + run.each * element_bytes;
     }
   }

@@ -119,7 +119,13 @@ Piece piece_at(const FlatShard& place, std::string name, std::string dtype,
   const ElementRange range = range_of(place);
   const std::span<const std::byte> bytes =
       shard.first(static_cast<std::size_t>(range.count() * dtype_bytes(dtype)));
-  return {std::move(name), std::move(dtype), place.sizes(), range.begin, range.end, bytes, range.order};
+  return {.name = std::move(name),
+          .dtype = std::move(dtype),
+          .shape = place.sizes(),
+          .begin = range.begin,
+          .end = range.end,
+          .bytes = bytes,
+          .order = range.order};
 }
 
 std::int64_t shard_bytes(std::span<const Piece> pieces) {
@@ -144,8 +150,12 @@ ShardRecord write_shard(const std::filesystem::path& folder, int rank, std::vect
   with_retries([&] { record.chunks = write_once(folder / shard_file_name(rank), pieces); });
   record.pieces.reserve(pieces.size());
   for (Piece& piece : pieces)
-    record.pieces.push_back({std::move(piece.name), std::move(piece.dtype), std::move(piece.shape),
-                             piece.begin, piece.end, piece.order});
+    record.pieces.push_back({.name = std::move(piece.name),
+                             .dtype = std::move(piece.dtype),
+                             .shape = std::move(piece.shape),
+                             .begin = piece.begin,
+                             .end = piece.end,
+                             .order = piece.order});
   return record;
 }
 

@@ -147,8 +147,8 @@ Coordinator::Member* Coordinator::admit(Newcomer& newcomer, const Json& message)
     newcomer.channel.close("it was refused");
     return nullptr;
   }
-  members_.push_back(std::make_unique<Member>(
-      Member{std::exchange(newcomer.channel, Channel(Fd())), *join, newcomer.is_own, -1, std::nullopt}));
+  members_.push_back(std::make_unique<Member>(Member{
+      .channel = std::exchange(newcomer.channel, Channel(Fd())), .join = *join, .is_own = newcomer.is_own}));
   return members_.back().get();
 }
 

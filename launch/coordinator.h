@@ -61,8 +61,8 @@ class Coordinator {
     Channel channel;
     Join join;
     bool is_own = false;
-    int node = -1;  // assigned at the first start
-    std::optional<Ended> ended;
+    int node = -1;  // set at the first start
+    std::optional<Ended> ended = {};
   };
 
   void accept_newcomers();

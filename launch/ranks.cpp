@@ -297,7 +297,8 @@ std::optional<Failure> Ranks::first_failure() const {
 }
 
 Ended Ranks::ended() const {
-  Ended ended{start_.generation, first_failure(), {}, statuses_};
+  Ended ended{
+      .generation = start_.generation, .first = first_failure(), .codes = {}, .standings = standings_};
   for (const Rank& rank : ranks_) ended.codes.push_back(exit_code_of(*rank.status));
   return ended;
 }

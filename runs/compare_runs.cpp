@@ -44,10 +44,17 @@ std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics&
                                  {"lr", a.lr, b.lr, std::nullopt}};
   for (const Quantity& q : quantities)
     if (!agree(q.a, q.b, q.tolerance))
-      return Difference{a.step, q.name, json_number(q.a), json_number(q.b), relative_difference(q.a, q.b)};
+      return Difference{.step = a.step,
+                        .quantity = q.name,
+                        .a = json_number(q.a),
+                        .b = json_number(q.b),
+                        .relative = relative_difference(q.a, q.b)};
   if (!tolerance && a.state_hash && b.state_hash && *a.state_hash != *b.state_hash)
-    return Difference{a.step, "state_hash", *a.state_hash, *b.state_hash,
-                      std::numeric_limits<double>::quiet_NaN()};
+    return Difference{.step = a.step,
+                      .quantity = "state_hash",
+                      .a = *a.state_hash,
+                      .b = *b.state_hash,
+                      .relative = std::numeric_limits<double>::quiet_NaN()};
   return std::nullopt;
 }
 

@@ -68,9 +68,11 @@ std::string RunRecord::executor() const {
 }
 
 RunRecord read_record(const fs::path& folder) {
-  return {read_run(folder, CutLine::left_out), objects_in(folder / "events.jsonl"),
-          objects_in(folder / "expert_load.jsonl"), json_object_in(folder / "env.json"),
-          json_object_in(folder / "exit.json")};
+  return {.log = read_run(folder, CutLine::left_out),
+          .events = objects_in(folder / "events.jsonl"),
+          .expert_loads = objects_in(folder / "expert_load.jsonl"),
+          .environment = json_object_in(folder / "env.json"),
+          .exit = json_object_in(folder / "exit.json")};
 }
 
 std::vector<std::string> short_names(const std::vector<RunRecord>& runs) {

@@ -233,7 +233,7 @@ std::string config_json(const ModelConfig& config) {
 
 std::string why_not_exported(const std::string& model, const FieldValues& sizes) {
   try {
-    config_json({model, sizes, "", {}});
+    config_json({.model = model, .sizes = sizes, .dtype = "", .tokens = {}});
     return "";
   } catch (const Error& error) {
     return error.what();

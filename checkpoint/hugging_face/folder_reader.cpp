@@ -250,7 +250,9 @@ void StoredTensor::dequantize(std::uint64_t begin, std::span<float> to) const {
     const std::uint64_t first = begin / each, end = (begin + to.size() + each - 1) / each;
     const std::vector<std::byte> blocks = elements(first * each / 2, end * each / 2),
                                  powers = scales->elements(first * each / 32, end * each / 32);
-    return hugging_face::dequantize({each / outputs, outputs, blocks, powers}, begin - first * each, to);
+    return hugging_face::dequantize(
+        {.inputs = each / outputs, .outputs = outputs, .blocks = blocks, .scales = powers},
+        begin - first * each, to);
   }
   hugging_face::dequantize(elements(begin, begin + to.size()), begin,
                            static_cast<std::uint64_t>(info->shape[1]),

@@ -78,7 +78,7 @@ Header lay_out(std::vector<TensorInfo> tensors, Metadata metadata) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return a.dtype != b.dtype ? a.dtype > b.dtype : a.name < b.name;
   });
-  Header header{std::move(tensors), std::move(metadata), 0, 0};
+  Header header{.tensors = std::move(tensors), .metadata = std::move(metadata)};
   for (TensorInfo& tensor : header.tensors) {
     tensor.begin = header.data_bytes;
     const bool fits = !__builtin_add_overflow(tensor.begin, bytes_of(tensor), &tensor.end);

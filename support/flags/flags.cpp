@@ -257,13 +257,19 @@ std::string Flags::usage() const {
   return program_ == nullptr ? text : text + " [--] PROGRAM ...";
 }
 
-CommandSpec Flags::spec() const {
-  CommandSpec spec{command_, usage(), about_, notes_, {}, keys_ != nullptr, false};
+CommandFacts Flags::facts() const {
+  CommandFacts facts{.command = command_,
+                     .usage = usage(),
+                     .about = about_,
+                     .notes = notes_,
+                     .takes_keys = keys_ != nullptr};
   for (const Positional& positional : positionals_)
-    spec.rows.push_back({{positional.name}, "", positional.meaning, false});
+    facts.rows.push_back({.names = {positional.name}, .meaning = positional.meaning});
   for (const Flag& flag : flags_)
-    if (flag.kind != Kind::refused) spec.rows.push_back({flag.names, flag.shown, flag.meaning, true});
-  return spec;
+    if (flag.kind != Kind::refused)
+      facts.rows.push_back(
+          {.names = flag.names, .shown = flag.shown, .meaning = flag.meaning, .is_flag = true});
+  return facts;
 }
 
 HelpCollector::HelpCollector() { collector = this; }

@@ -34,13 +34,13 @@ enum class Need { optional, required };
 struct CommandSpec {
   struct Row {
     std::vector<std::string> names;  // of a flag, the long one last; of a positional its name
-    std::string shown;               // what stands for the value; "": it takes none
+    std::string shown = "";          // what stands for the value; "": it takes none
     std::string meaning;
     bool is_flag = false;
   };
   std::string command;  // the words after "rondo"
-  std::string usage, about, notes;
-  std::vector<Row> rows;  // as the help lists them
+  std::string usage, about, notes = "";
+  std::vector<Row> rows = {};  // as the help lists them
   bool takes_keys = false;
   bool is_choice = false;  // of subcommands, which are the rows
 };
