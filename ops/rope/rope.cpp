@@ -1,10 +1,12 @@
 #include "ops/rope/rope.h"
 
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
+#include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/vectors.h"
 #include "ops/kernel/with_dtype.h"
@@ -81,7 +83,37 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
   return y;
 }
 
+Tensor call_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved, bool inverse) {
+  static const auto handle = op_handle<decltype(rope_cpu)>("rondo::rope");
+  return handle.call(x, cos, sin, interleaved, inverse);
+}
+
+struct Rope : torch::autograd::Function<Rope> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& cos,
+                        const Tensor& sin, bool interleaved, bool inverse) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({cos, sin});
+    context->saved_data["interleaved"] = interleaved;
+    context->saved_data["inverse"] = inverse;
+    return call_rope(x, cos, sin, interleaved, inverse);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const bool interleaved = context->saved_data["interleaved"].toBool();
+    const bool inverse = context->saved_data["inverse"].toBool();
+    return {call_rope(gradients[0], saved[0], saved[1], interleaved, !inverse), {}, {}, {}, {}};
+  }
+};
+Tensor rope_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved, bool inverse) {
+  return Rope::apply(x, cos, sin, interleaved, inverse);
+}
+
 }  // namespace
+
+Tensor rope_of(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  return call_rope(x, cos, sin, interleaved, /*inverse=*/false);
+}
 
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   check_float("rope", "x", x);
@@ -101,5 +133,6 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   });
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("rope", &rope_cpu); }
+TORCH_LIBRARY_IMPL(rondo, Autograd, m) { m.impl("rope", &rope_autograd); }
 
 }  // namespace rondo

@@ -1,4 +1,6 @@
 // rope on the CPU against its formula in f64, and its inverse as its backward.
+#include "ops/rope/rope.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -40,16 +42,26 @@ TEST_CASE("rope turns halves and neighbours, of heads that lie apart, and its in
   check_close(checked_call("rope", {grad, cos, sin, interleaved, true})[0], x64.grad());
 }
 
-TEST_CASE("rope has the bits of ATen's products and sums, one by one") {
-  const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
+TEST_CASE("rope and its gradient have the bits of ATen's products and sums, one by one") {
+  const at::ScalarType dtype = any_dtype();
   const bool interleaved = GENERATE(false, true);
   const std::int64_t width = GENERATE(10, 32);
-  const Tensor x = at::randn({2, 7, 3, width}).to(dtype), angle = at::randn({1, 7, 1, width / 2});
-  const Tensor cos = angle.cos(), sin = angle.sin(), wide = x.to(at::kFloat);
+  const at::ScalarType of_tables = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor x = at::randn({2, 7, 3, width}).to(dtype).requires_grad_(true);
+  const Tensor angle = at::randn({1, 7, 1, width / 2}, of_tables);
+  const Tensor cos = angle.cos(), sin = angle.sin(), wide = x.to(of_tables);
   const Tensors pairs = interleaved ? wide.unflatten(-1, {width / 2, 2}).unbind(-1)
                                     : wide.unflatten(-1, {2, width / 2}).unbind(-2);
   const Tensor first = pairs[0] * cos - pairs[1] * sin, second = pairs[1] * cos + pairs[0] * sin;
-  CHECK(at::equal(call("rope", x, cos, sin, interleaved, false)[0], at::cat({first, second}, -1).to(dtype)));
+  const Tensor expected = at::cat({first, second}, -1).to(dtype);
+  const Tensor grad = at::randn(x.sizes()).to(dtype);
+  expected.backward(grad);
+
+  const Tensor leaf = x.detach().clone().requires_grad_(true);
+  const Tensor y = rope_of(leaf, cos, sin, interleaved);
+  y.backward(grad);
+  CHECK(at::equal(y, expected));
+  CHECK(at::equal(leaf.grad(), x.grad()));
 }
 
 TEST_CASE("rope of no tokens gives none") {
