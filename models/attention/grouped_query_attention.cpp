@@ -48,10 +48,8 @@ Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tens
 
 // Heads [B, T, heads, K] at the positions of their tokens.
 Tensor placed(const GroupedQueryAttention& a, const Tensor& x, const RotaryTables& rope) {
-  Tensor turned = x;
-  if (a.pairs == RotatedPairs::halves) turned = rotate_halves(x, rope);
-  if (a.pairs == RotatedPairs::neighbours) turned = rotate_neighbours(x, rope);
-  return a.qk_norm == QkNorm::rotated ? unweighted_rms_norm(turned, a.norm_eps) : turned;
+  const Tensor rotated = rotate(x, rope, a.pairs);
+  return a.qk_norm == QkNorm::rotated ? unweighted_rms_norm(rotated, a.norm_eps) : rotated;
 }
 
 }  // namespace

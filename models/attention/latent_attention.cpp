@@ -49,7 +49,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
   };
   const Tensor q_BTH = heads(queries(a, x_ND, ranks), a.plain_width + a.rotated_width);
   const auto q_parts = q_BTH.split_with_sizes({a.plain_width, a.rotated_width}, -1);
-  const Tensor q = at::cat({q_parts[0], rotate_neighbours(q_parts[1], rope)}, -1);
+  const Tensor q = at::cat({q_parts[0], rotate(q_parts[1], rope, RotatedPairs::neighbours)}, -1);
 
   const Tensor compressed = ranks.sequence->all_gather(linear("wkv_a", x_ND, ranks));
   const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
@@ -59,7 +59,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
       heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), ranks), a.plain_width + a.value_width);
   const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
   const Tensor k_rope_BS1R =
-      ranks.context->all_gather(rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope));
+      weights.all_gather_context(rotate(heads(kv_parts[1], a.rotated_width), rope, RotatedPairs::neighbours));
   const Tensor k = at::cat({k_and_v[0], OverHeads::apply(k_rope_BS1R, kv_BSH.size(2))}, -1);
 
   const Tensor out_BHTV = ranks.context->attention({.q = q.transpose(1, 2),

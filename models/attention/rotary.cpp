@@ -1,8 +1,6 @@
 // Frequencies and tables are made in fp64 on the host, once.
 #include "models/attention/rotary.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
@@ -10,7 +8,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/kernel/with_dtype.h"
+#include "ops/rope/rope.h"
 
 namespace rondo {
 namespace {
@@ -57,13 +55,6 @@ std::vector<double> frequencies(const Rotary& rotary, const YarnScaling& s) {
   return scaled;
 }
 
-// The pairs (first_i, second_i) turned by their angles, all firsts and then all seconds.
-Tensor rotate(const Tensor& first, const Tensor& second, const RotaryTables& rope) {
-  const Tensor turned_first = first * rope.cos - second * rope.sin;
-  const Tensor turned_second = second * rope.cos + first * rope.sin;
-  return at::cat({turned_first, turned_second}, -1);
-}
-
 }  // namespace
 
 std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len) {
@@ -107,15 +98,9 @@ RotaryTables rotary_tables(const ForwardInputs& inputs) {
   });
 }
 
-// The halves are unbound and not sliced, since the backward of a slice fills a whole tensor with zeros.
-Tensor rotate_halves(const Tensor& x, const RotaryTables& rope) {
-  const std::vector<Tensor> halves = x.to(sum_dtype(x)).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
-  return rotate(halves[0], halves[1], rope).to(x.scalar_type());
-}
-
-Tensor rotate_neighbours(const Tensor& x, const RotaryTables& rope) {
-  const std::vector<Tensor> pairs = x.to(sum_dtype(x)).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
-  return rotate(pairs[0], pairs[1], rope).to(x.scalar_type());
+Tensor rotate(const Tensor& x, const RotaryTables& rope, RotatedPairs pairs) {
+  if (pairs == RotatedPairs::none) return x;
+  return rope_of(x, rope.cos, rope.sin, /*interleaved=*/pairs == RotatedPairs::neighbours);
 }
 
 }  // namespace rondo

@@ -27,11 +27,8 @@ struct RotaryTables {
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 
-// Each turns pairs of x [B, T, heads, K] in fp32 (fp64 for fp64): (x_i, x_{i + K/2}), as Hugging Face stores
-// Llama;
-at::Tensor rotate_halves(const at::Tensor& x, const RotaryTables& rope);
-// or the neighbours (x_2i, x_2i+1). Their results stand in halves, in the same order for queries and keys, so
-// that products of heads are those of neighbours.
-at::Tensor rotate_neighbours(const at::Tensor& x, const RotaryTables& rope);
+// Rotates the pairs of x [B, T, heads, K] with ops/rope/. The result of `neighbours` is in halves, in the same
+// order for queries and keys, so that products of heads are those of neighbours. `none` returns x.
+at::Tensor rotate(const at::Tensor& x, const RotaryTables& rope, RotatedPairs pairs);
 
 }  // namespace rondo

@@ -103,11 +103,11 @@ TEST_CASE("exact fusions keep every bit of a step") {
   cpu_memory::install();
   const Step step = small_step(GENERATE(false, true) ? small_deepseek() : small_llama(),
                                GENERATE(at::kFloat, at::kBFloat16, at::kDouble));
-  const ir::Graph fused = step.graph("exact"),
-                  plain = step.graph("exact", {"fuse_rope", "fuse_add_rms_norm"});
+  const ir::Graph fused = step.graph("exact"), plain = step.graph("exact", {"fuse_add_rms_norm"});
   CHECK(count(fused, "rondo.rope.default") == 8);
+  CHECK(count(plain, "rondo.rope.default") == 8);
   CHECK(count(fused, "rondo.add_rms_norm.default") == 4);
-  CHECK(count(plain, "rondo.rope.default") + count(plain, "rondo.add_rms_norm.default") == 0);
+  CHECK(count(plain, "rondo.add_rms_norm.default") == 0);
   const Tensors plain_state = step.state(), fused_state = step.state();
   const Tensors expected = first_step(*make_interpreter(plain, plain_state), step, plain_state),
                 made = first_step(*make_interpreter(fused, fused_state), step, fused_state);
