@@ -25,13 +25,16 @@ OTHER_ATTENTION = {"#3457", "dsv3_scaling", "KempnerForge", "LLMQ"}
 
 DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan/devices.cpp
 
-# How a published program differs from the planned step: which of its ops are one kernel.
+WHOLE_LOSS = ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"]
+LOSS_IN_CHUNKS = ["compile.numerics=rounds", "compile.loss_chunks=8"]
+# How a published program differs from the planned step: which of its ops are one kernel. Norms, SwiGLU and rotations are
+# one each in every plan.
 PROGRAMS = {
-    "separate ops": ["compile.disable_passes=fuse_rope,fuse_add_rms_norm"],
-    "RMSNorm": ["compile.numerics=rounds", "compile.disable_passes=fuse_rope,chunk_loss"],
-    "RMSNorm, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8", "compile.disable_passes=fuse_rope"],
-    "compiled": ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"],
-    "compiled, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8"],
+    "separate ops": ["compile.disable_passes=fuse_add_rms_norm"],
+    "RMSNorm": WHOLE_LOSS,
+    "RMSNorm, loss in chunks": LOSS_IN_CHUNKS,
+    "compiled": WHOLE_LOSS,
+    "compiled, loss in chunks": LOSS_IN_CHUNKS,
 }
 NO_OVERLAP = "overlap_activations"  # none of the published programs computes while activations travel
 

@@ -1,7 +1,6 @@
 // Indices of nodes must stay valid while a pass looks for matches. So nothing moves before finish(): nodes
 // that were taken are flagged, new ones wait in a list above their anchor, and replaced values are entries of
-// a table. take() checks all nodes before it flags any of them, so a match is taken whole or not at all. What
-// resembled a match but was left is counted by reason, with the first module as an example.
+// a table. take() checks all nodes before it flags any of them, so a match is taken whole or not at all.
 #include "compiler/analysis/fusion.h"
 
 #include <fmt/format.h>
@@ -11,19 +10,11 @@
 #include "compiler/ir/op_facts.h"
 
 namespace rondo::ir {
-namespace {
 
-bool is_of(const Node& node, std::string_view op, ValueId a, ValueId b) {
-  if (node.op != op) return false;
+bool is_sum(const Node& node, ValueId a, ValueId b) {
+  if (node.op != "aten.add.Tensor" || number(node, 2) != 1) return false;
   const ValueId first = operand(node, 0), second = operand(node, 1);
   return (first == a && second == b) || (first == b && second == a);
-}
-
-}  // namespace
-
-bool is_product(const Node& node, ValueId a, ValueId b) { return is_of(node, "aten.mul.Tensor", a, b); }
-bool is_sum(const Node& node, ValueId a, ValueId b) {
-  return is_of(node, "aten.add.Tensor", a, b) && number(node, 2) == 1;
 }
 
 ValueId other_operand(const Node& node, ValueId known) {
@@ -67,10 +58,10 @@ bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId
 }
 
 std::vector<ValueId> Fusion::insert(NodeIndex before, std::string op, std::vector<Argument> args,
-                                    std::vector<TensorType> types, ValueId views) {
+                                    std::vector<TensorType> types) {
   std::vector<ValueId> results;
   for (TensorType& type : types) {
-    results.push_back(graph_.add_value({.type = std::move(type), .views = views}));
+    results.push_back(graph_.add_value({.type = std::move(type)}));
     replacement_.push_back(kNoValue);
   }
   const Node& like = node(before);
@@ -83,11 +74,6 @@ std::vector<ValueId> Fusion::insert(NodeIndex before, std::string op, std::vecto
   return results;
 }
 
-void Fusion::leave(NodeIndex i, const std::string& why) {
-  Left& left = left_[why];
-  if (left.count++ == 0) left.first = node(i).module;
-}
-
 Notes Fusion::finish() {
   IdMap<Node> old = std::move(graph_.nodes);
   graph_.nodes.clear();
@@ -98,9 +84,6 @@ Notes Fusion::finish() {
   replace_uses(graph_, replacement_);
   Notes notes;
   for (const auto& [what, count] : fused_) notes.push_back(fmt::format("fused {} {}", count, what));
-  for (const auto& [why, left] : left_)
-    notes.push_back(
-        fmt::format("left {} as they are: {} (the first in \"{}\")", left.count, why, left.first));
   return notes;
 }
 

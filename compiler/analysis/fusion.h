@@ -14,10 +14,9 @@
 
 namespace rondo::ir {
 
-// Whether it is a product (aten.mul.Tensor) or sum (aten.add.Tensor, alpha 1) of these two, in either order.
-bool is_product(const Node& node, ValueId a, ValueId b);
+// Whether the node is the sum (aten.add.Tensor, alpha 1) of these two, in either order.
 bool is_sum(const Node& node, ValueId a, ValueId b);
-// The operand of a product or sum besides `known`, kNoValue if `known` is none.
+// The operand of a sum besides `known`, kNoValue if `known` is none.
 ValueId other_operand(const Node& node, ValueId known);
 // Whether the node converts its operand to `dtype` and does nothing else.
 bool is_cast(const Node& node, DType dtype);
@@ -48,13 +47,12 @@ class Fusion {
 
   // A new node above node `before`, with that node's phase and module.
   std::vector<ValueId> insert(NodeIndex before, std::string op, std::vector<Argument> args,
-                              std::vector<TensorType> types, ValueId views = kNoValue);
+                              std::vector<TensorType> types);
   // Readers of `old` read `by`, which must be new.
   void replace(ValueId old, ValueId by) { replacement_[old] = by; }
 
-  // For the notes: what was fused, and what looked like it.
+  // Counts a match for the notes.
   void count(const std::string& what) { ++fused_[what]; }
-  void leave(NodeIndex i, const std::string& why);
   Notes finish();
 
  private:
@@ -65,11 +63,6 @@ class Fusion {
   IdMap<std::vector<Node>> inserted_;  // above each node
   IdMap<ValueId> replacement_;
   std::map<std::string, int> fused_;
-  struct Left {
-    int count = 0;
-    std::string first;  // module
-  };
-  std::map<std::string, Left> left_;  // by reason
 };
 
 }  // namespace rondo::ir

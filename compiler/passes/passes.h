@@ -14,7 +14,6 @@ Notes fold_casts(Graph& graph, const CompileOptions& options);
 Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 Notes chunk_loss(Graph& graph, const CompileOptions& options);
 Notes fuse_add_rms_norm(Graph& graph, const CompileOptions& options);
-Notes fuse_rope(Graph& graph, const CompileOptions& options);
 Notes merge_linears(Graph& graph, const CompileOptions& options);
 Notes fuse_addmm(Graph& graph, const CompileOptions& options);
 Notes recompute(Graph& graph, const CompileOptions& options);

@@ -78,15 +78,6 @@ constexpr std::array kPasses = {
                  "before `recompute`, so that memory policies see what is left to keep",
     },
     PassInfo{
-        .name = "fuse_rope",
-        .run = &fuse_rope,
-        .needs = kFunctional,
-        .does = "rotary embeddings, of halves or neighbours, and their backward become `rondo.rope`",
-        .guarantees = "rotations whose inner values have other readers stay as they are, and the log says "
-                      "why",
-        .place = "as `fuse_add_rms_norm`",
-    },
-    PassInfo{
         .name = "merge_linears",
         .run = &merge_linears,
         .numerics = Numerics::rounds,
