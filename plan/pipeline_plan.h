@@ -21,8 +21,8 @@
 
 namespace rondo {
 
-// The plan with a limit of pending microbatches per stage, those between I and W
-// (parallelism.pipeline_parallel_max_pending_weight_gradients).
+// The plan with a limit of pending microbatches per stage, those between I and
+// W (parallelism.pipeline_parallel_max_pending_weight_gradients).
 struct PendingLimit {
   std::int64_t most = 0;
   std::int64_t bytes = 0;  // on the fullest rank
@@ -48,9 +48,9 @@ struct PipelinePlan {
   std::size_t fullest() const;                        // the rank with the most bytes
   std::size_t busiest() const;                        // the rank with the most compute time
   std::vector<pipeline::StageLayers> layers() const;  // of the stages
-  // Returns the parallelism.pipeline_parallel_layout that makes all stages take equally long, by
-  // these times. Returns "" where no stage has only layers, since the time of one layer is then
-  // unknown.
+  // Returns the parallelism.pipeline_parallel_layout that makes all stages take equally long,
+  // by these times. Returns "" where no stage has only layers, since the time of one layer is
+  // then unknown.
   std::string even_layout() const;
   std::int32_t most_pending() const;  // microbatches of one stage
   // Returns the first of `limits` within `bytes`, or 0 where none fits; plans of these bodies do

@@ -82,8 +82,8 @@ struct JobPlan {
   double device_hours() const { return run_s() / 3600 * static_cast<double>(layout.mesh.world_size()); }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
-  // Returns the maximum of matrix products with attention and of the communication lanes, which run
-  // concurrently.
+  // Returns the maximum of matrix products with attention and of the communication lanes, which
+  // run concurrently.
   StepFloor floor() const;
   // Throughput and MFU if everything except the floor took no time or were hidden.
   double most_tokens_per_s_per_rank() const;

@@ -21,8 +21,8 @@
 namespace rondo {
 namespace {
 
-// Layers of the two plans beyond the minimum of the rules: enough for all overlap between layers to
-// occur.
+// Layers of the two plans beyond the minimum of the rules: enough for all overlap between layers
+// to occur.
 constexpr std::int64_t kFewLayers = 4, kMoreLayers = 6;
 constexpr double kSlack = 1.03;  // an estimate may be too high by this factor
 constexpr std::int64_t kMostTimesTheRanks = 64;
@@ -32,8 +32,8 @@ struct Estimate {
   double tokens_per_s = 0;
 };
 
-// Ways that differ only in the sequences of a rank. `at` is the largest one not known to be too
-// much.
+// Ways that differ only in the sequences of a rank. `at` is the largest one not known to be
+// too much.
 struct Candidate {
   std::vector<Variant> batches;
   std::size_t at = 0;

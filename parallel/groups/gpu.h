@@ -23,8 +23,8 @@ struct GpuFacts {
 };
 GpuFacts gpu_facts(c10::Device device);
 
-// Returns the peak of the bytes allocated through LibTorch's caching allocator since the last
-// reset.
+// Returns the peak of the bytes allocated through LibTorch's caching allocator since the
+// last reset.
 std::int64_t gpu_peak_bytes(c10::Device device);
 void reset_gpu_peak(c10::Device device);
 

@@ -1,6 +1,6 @@
 // LibTorch's own GPU records as text for the files of a run. The build picks one of two
-// implementations: cuda/gpu_records.cpp, or without_cuda.cpp, where every text is empty.
-// Thread-safe.
+// implementations: cuda/gpu_records.cpp, or without_cuda.cpp, where every text is
+// empty. Thread-safe.
 #pragma once
 
 #include <cstddef>

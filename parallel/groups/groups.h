@@ -1,10 +1,10 @@
 // This rank's store and process groups. They are created once, and functional collectives look them
 // up by name. They must be destroyed before main returns.
 //
-// Rank 0 serves the store and listens only on the address of the launcher or MASTER_ADDR. With one
-// rank there is no store and no group, and the collectives of parallel/collectives.h are never
-// called. Not thread-safe: the collectives are called from one thread, in the same order on all
-// ranks.
+// Rank 0 serves the store and listens only on the address of the launcher or MASTER_ADDR. With
+// one rank there is no store and no group, and the collectives of parallel/collectives.h are
+// never called. Not thread-safe: the collectives are called from one thread, in the same order on
+// all ranks.
 #pragma once
 
 #include <c10/core/Device.h>

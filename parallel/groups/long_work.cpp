@@ -1,7 +1,7 @@
 // `work` stays on the calling thread, which may have its own device and stream. A second thread
-// exchanges flags with the other ranks meanwhile. An error is held back until all ranks are done,
-// so that no rank is left alone in an exchange. An error of rank 0 travels as its exit code and
-// text.
+// exchanges flags with the other ranks meanwhile. An error is held back until all ranks are
+// done, so that no rank is left alone in an exchange. An error of rank 0 travels as its exit
+// code and text.
 #include "parallel/groups/long_work.h"
 
 #include <fmt/format.h>

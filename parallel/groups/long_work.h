@@ -2,8 +2,8 @@
 // ranks exchange flags every few milliseconds meanwhile. So a dead rank is noticed at once, and a
 // slow one is waited for.
 //
-// All calls are collective. A rank that is busy for minutes logs a warning: "WHAT takes 60 s so
-// far".
+// All calls are collective. A rank that is busy for minutes logs a warning: "WHAT takes 60 s
+// so far".
 #pragma once
 
 #include <functional>

@@ -48,8 +48,8 @@ inline std::string lack_of_memory(const std::string& error) {
 // Returns what ended the group's connections, a late collective or a lost rank, or "".
 std::string failure_of_nccl(c10d::Backend& backend);
 // Aborts the group's connections without the other ranks. Waiting kernels end, and no call may
-// follow. Returns when no recording has a collective of the group. Thread-safe. May hang in the
-// driver.
+// follow. Returns when no recording has a collective of the group. Thread-safe. May hang in
+// the driver.
 void abort_nccl(c10d::Backend& backend);
 
 // Sets the environment that makes NCCL safe with recordings, before the first group. Returns what

@@ -25,8 +25,8 @@ namespace {
 using c10d::ReduceOp;
 using WorkPtr = OrderedGloo::WorkPtr;
 
-// Reduces the rows of `contributions` [ranks, k] by sum or maximum into `output` [k] once they have
-// arrived.
+// Reduces the rows of `contributions` [ranks, k] by sum or maximum into `output` [k] once they
+// have arrived.
 class OrderedReduction final : public c10d::Work {
  public:
   OrderedReduction(WorkPtr arrival, at::Tensor contributions, at::Tensor output, ReduceOp::RedOpType op)
@@ -85,8 +85,8 @@ class AllOf final : public c10d::Work {
   std::vector<WorkPtr> parts_;
 };
 
-// Runs `f` and turns Gloo's many exception types into DistBackendError: each means a lost or late
-// rank.
+// Runs `f` and turns Gloo's many exception types into DistBackendError: each means a lost or
+// late rank.
 template <class F>
 auto naming_peers(F f) {
   try {
@@ -139,10 +139,10 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
   return op.op_;
 }
 
-// Creates a device whose thread does not preempt others when it wakes. Gloo's thread polls for the
-// lock of a connection that another thread holds while it sends. With more threads than cores, it
-// would stop that thread for whole time slices. A thread inherits the scheduling policy of its
-// creator.
+// Creates a device whose thread does not preempt others when it wakes. Gloo's thread polls for
+// the lock of a connection that another thread holds while it sends. With more threads than
+// cores, it would stop that thread for whole time slices. A thread inherits the scheduling policy
+// of its creator.
 std::shared_ptr<gloo::transport::Device> device_that_yields(const std::string& own_address) {
   const sched_param priority{};
   const bool is_batch = sched_setscheduler(0, SCHED_BATCH, &priority) == 0;

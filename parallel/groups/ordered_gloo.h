@@ -1,11 +1,11 @@
 // Gloo with reductions whose bits do not depend on an element's position in a buffer.
 //
-// Gloo's ring adds the ranks' contributions in an order that changes from one buffer segment to the
-// next. So the same gradient reduced alone or inside a bucket differs by an ulp. Here every
-// reduction moves the contributions unreduced: all-to-all for reduce-scatter, all-gather for
-// all-reduce. It then adds them in rank order: ((x0 + x1) + x2) + ... The bits are equal on all
-// ranks and for every packing of buffers. Gathers, broadcasts, barriers and messages are Gloo's
-// own.
+// Gloo's ring adds the ranks' contributions in an order that changes from one buffer segment
+// to the next. So the same gradient reduced alone or inside a bucket differs by an ulp. Here
+// every reduction moves the contributions unreduced: all-to-all for reduce-scatter, all-gather
+// for all-reduce. It then adds them in rank order: ((x0 + x1) + x2) + ... The bits are equal
+// on all ranks and for every packing of buffers. Gathers, broadcasts, barriers and messages
+// are Gloo's own.
 //
 // Work::wait() finishes a reduction on the waiting thread. Reductions are sum and max only. Sums
 // use the buffer's dtype.

@@ -61,8 +61,8 @@ struct Action {
   std::int32_t microbatch = -1;  // -1 for an action of a stage
   std::uint16_t stage = 0;
   ActionType type = ActionType::forward;
-  // Runs together with the next action: a forward followed by a backward, as in DualPipeV's
-  // OVERLAP_F_B.
+  // Runs together with the next action: a forward followed by a backward, as in
+  // DualPipeV's OVERLAP_F_B.
   bool with_next = false;
   bool operator==(const Action&) const = default;
 };

@@ -1,7 +1,7 @@
-// Checks the rules of a program that hold without simulating it. Each microbatch passes each stage
-// once, first forward, then backward. Weight gradients are summed in the order of microbatches.
-// Every message has both ends. Takes one pass over the actions, and a few bytes per stage and
-// microbatch.
+// Checks the rules of a program that hold without simulating it. Each microbatch passes each
+// stage once, first forward, then backward. Weight gradients are summed in the order of
+// microbatches. Every message has both ends. Takes one pass over the actions, and a few bytes per
+// stage and microbatch.
 #pragma once
 
 #include <cstdint>

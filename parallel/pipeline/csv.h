@@ -1,10 +1,10 @@
-// Programs as CSV in the format of torch.distributed.pipelining. A row is a rank and a column a
-// time step. A cell is empty, the text of an action (action.h), or a pair that runs together:
-// "(0F3;1B2)OVERLAP_F_B".
+// Programs as CSV in the format of torch.distributed.pipelining. A row is a rank and a column
+// a time step. A cell is empty, the text of an action (action.h), or a pair that runs
+// together: "(0F3;1B2)OVERLAP_F_B".
 //
-// A program is the order of its actions, so empty cells only align columns. to_csv writes one where
-// a rank would wait if every action took one time step. A program with messages gets no empty
-// cells.
+// A program is the order of its actions, so empty cells only align columns. to_csv writes one
+// where a rank would wait if every action took one time step. A program with messages gets no
+// empty cells.
 #pragma once
 
 #include <cstdint>

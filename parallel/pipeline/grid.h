@@ -1,5 +1,5 @@
-// A schedule as text for a terminal: one line a rank, time from left to right, torch's action
-// texts.
+// A schedule as text for a terminal: one line a rank, time from left to right, torch's
+// action texts.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,13 @@
-// A pipeline schedule as one program a rank: its actions in one step, in order. Plain C++ without a
-// model.
+// A pipeline schedule as one program a rank: its actions in one step, in order. Plain C++ without
+// a model.
 //
 // A program has two forms. The form of compute has F, B, I and W, and may have REDUCE_GRAD;
 // schedules are generated and written by hand in it. lower() adds the messages (lower.h). An
 // executor runs the lowered form:
 //   - Each ordered pair of ranks is an edge with its own communicator. The messages of an edge have
-//     the
-//     same order at both ends.
+//     the same order at both ends.
 //   - A message may overlap compute. Its reader waits for it: F for RECV_F, B and I for RECV_B.
-//     Adjacent
-//     stages on one rank need no message.
+//     Adjacent stages on one rank need no message.
 //   - A pair that runs together starts when both inputs are there, and ends together.
 #pragma once
 

@@ -253,8 +253,8 @@ Program dual_pipe_v(const PipelineShape& shape) {
     const std::int32_t steady = shape.microbatches - 2 * shape.ranks + up_to_here;
     for (std::int32_t i = 0; i < steady; ++i) {
       if (i == 0 && behind == 0) {
-        // The last rank's first backward waits for no other rank. Without the forward it ends
-        // sooner.
+        // The last rank's first backward waits for no other rank. Without the forward it
+        // ends sooner.
         actions.forward(0);
         actions.backward(1);
       } else {

@@ -3,15 +3,11 @@
 // than ranks, which torch refuses; its warmup then uses all of them.
 //
 //   GPipe                  arXiv:1811.06965   all forwards, then all backwards
-//   1F1B                   arXiv:1806.03377   alternates forward and backward once the pipeline is
-//   full
+//   1F1B                   arXiv:1806.03377   one forward, one backward, once the pipeline is full
 //   Interleaved1F1B        arXiv:2104.04473   1F1B with several stages a rank
 //   InterleavedZeroBubble  arXiv:2401.10241   separates W from I and delays it into bubbles (ZB1P)
-//   ZBVZeroBubble          arXiv:2401.10241   two stages a rank in a V; no bubble where F, I and W
-//   are
-//                                             equal
-//   DualPipeV              arXiv:2412.19437   the same V, with forwards and backwards that run
-//   together
+//   ZBVZeroBubble          arXiv:2401.10241   two stages a rank in a V; no bubble for equal F, I, W
+//   DualPipeV              arXiv:2412.19437   the same V, with forwards and backwards run together
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,8 @@ struct StageTimes {
 struct Times {
   std::vector<StageTimes> stages{StageTimes{}};  // one, or one for each
   std::vector<double> messages{0};               // stage i to i + 1 and back; one, or one each
-  // Times of pairs that run together, by the stages of forward and backward; other pairs use
-  // `overlap`.
+  // Times of pairs that run together, by the stages of forward and backward; other pairs
+  // use `overlap`.
   std::map<std::pair<std::int32_t, std::int32_t>, double> pairs = {};
   const StageTimes& of(std::int32_t stage) const { return stages[stages.size() == 1 ? 0 : stage]; }
   double of_message(const Action& send) const;

@@ -1,5 +1,5 @@
-// Plans of pipelines: times against the formulas of schedules, memory against the functions of each
-// rank.
+// Plans of pipelines: times against the formulas of schedules, memory against the functions of
+// each rank.
 #include "plan/pipeline_plan.h"
 
 #include <catch2/catch_approx.hpp>
@@ -73,8 +73,8 @@ TEST_CASE("a step of equal stages takes the time of the papers plus its update")
   }
   CHECK(plain.bubble_share() == Approx((kRanks - 1) * 3 / plain.step_s()));
 
-  // A stage gathers while its first microbatch is in flight; messages take time forward and
-  // backward.
+  // A stage gathers while its first microbatch is in flight; messages take time forward
+  // and backward.
   CHECK(plan_of(ranks, 2, 0.25, 0.5, 0).step_s() == Approx(plain.step_s() + 0.25));
   CHECK(plan_of(ranks, 2, 0, 0.5, 0.125).step_s() > plain.step_s() + 2 * (kRanks - 1) * 0.125 - 1e-9);
 
@@ -165,8 +165,8 @@ TEST_CASE(
   CHECK(pipeline.message_bytes == 128 * 256 * 2);
 }
 
-// Returns the fullest rank's bytes without weights and their gradients: activations and received
-// ones.
+// Returns the fullest rank's bytes without weights and their gradients: activations and
+// received ones.
 std::int64_t activation_bytes(const std::vector<std::string>& more) {
   std::vector<std::string> words = {"--compile.memory_policy=full",
                                     "--parallelism.pipeline_parallel_layout="};
