@@ -16,11 +16,11 @@ int run_subcommand(const std::string& command, const std::vector<Subcommand>& su
   };
   if (args.empty()) fail("SUBCOMMAND is missing");
   if (args[0] == "--help" || args[0] == "-h") {
-    CommandFacts facts{
+    CommandSpec spec{
         .command = command, .usage = program + " SUBCOMMAND ...", .about = notes, .is_choice = true};
     for (const Subcommand& known : subcommands)
-      facts.rows.push_back({.names = {known.name}, .meaning = known.summary});
-    show_help(facts);
+      spec.rows.push_back({.names = {known.name}, .meaning = known.summary});
+    show_help(spec);
     return 0;
   }
   std::vector<std::string> names;

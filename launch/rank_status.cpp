@@ -62,9 +62,15 @@ RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen&
   const std::string prefix = has_finished ? "ended with exit code 0, "
                              : stopped    ? "stopped by a signal, "
                                           : "";
-  return {rank,       seen.step, seen.calls,           has_finished || stopped,
-          seen.waits, still_s,   prefix + where(seen), seen.collective,
-          seen.module};
+  return {.rank = rank,
+          .step = seen.step,
+          .calls = seen.calls,
+          .stopped = has_finished || stopped,
+          .waits = seen.waits,
+          .still_s = still_s,
+          .where = prefix + where(seen),
+          .collective = seen.collective,
+          .module = seen.module};
 }
 
 void sort_by_progress(std::vector<RankStatus>& statuses) {

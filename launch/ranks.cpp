@@ -297,8 +297,7 @@ std::optional<Failure> Ranks::first_failure() const {
 }
 
 Ended Ranks::ended() const {
-  Ended ended{
-      .generation = start_.generation, .first = first_failure(), .codes = {}, .standings = standings_};
+  Ended ended{.generation = start_.generation, .first = first_failure(), .codes = {}, .statuses = statuses_};
   for (const Rank& rank : ranks_) ended.codes.push_back(exit_code_of(*rank.status));
   return ended;
 }

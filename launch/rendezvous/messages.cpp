@@ -21,7 +21,7 @@ constexpr std::string_view kMagic = "RLP1";
 constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
-constexpr int kMaxCodes = 1024, kMaxStandings = 2;
+constexpr int kMaxCodes = 1024, kMaxStatuses = 2;
 constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
 
 // What `read` takes from `object`; empty where any field is unsound.
@@ -78,7 +78,7 @@ Failure failure_of(const JsonView& fields) {
           .log = text(fields, "log")};
 }
 
-Standing standing_of(const JsonView& fields) {
+RankStatus rank_status_of_json(const JsonView& fields) {
   return {.rank = integer(fields, "rank", 0, kMaxWorldSize),
           .step = large(fields, "step", 0),
           .calls = large(fields, "calls", 0),
@@ -252,8 +252,8 @@ std::optional<Ended> to_ended(const Json& message) {
       ended.codes.push_back(static_cast<int>(code.integer(0, 255)));
     if (fields.raw().contains("first")) ended.first = failure_of(fields.at("first"));
     if (fields.raw().contains("standings"))
-      for (const JsonView& standing : items(fields.at("standings"), kMaxStandings))
-        ended.standings.push_back(standing_of(standing));
+      for (const JsonView& status : items(fields.at("standings"), kMaxStatuses))
+        ended.statuses.push_back(rank_status_of_json(status));
     return ended;
   });
 }

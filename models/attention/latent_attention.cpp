@@ -59,7 +59,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
       heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), ranks), a.plain_width + a.value_width);
   const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
   const Tensor k_rope_BS1R =
-      weights.all_gather_context(rotate(heads(kv_parts[1], a.rotated_width), rope, RotatedPairs::neighbours));
+      ranks.context->all_gather(rotate(heads(kv_parts[1], a.rotated_width), rope, RotatedPairs::neighbours));
   const Tensor k = at::cat({k_and_v[0], OverHeads::apply(k_rope_BS1R, kv_BSH.size(2))}, -1);
 
   const Tensor out_BHTV = ranks.context->attention({.q = q.transpose(1, 2),

@@ -257,19 +257,19 @@ std::string Flags::usage() const {
   return program_ == nullptr ? text : text + " [--] PROGRAM ...";
 }
 
-CommandFacts Flags::facts() const {
-  CommandFacts facts{.command = command_,
-                     .usage = usage(),
-                     .about = about_,
-                     .notes = notes_,
-                     .takes_keys = keys_ != nullptr};
+CommandSpec Flags::spec() const {
+  CommandSpec spec{.command = command_,
+                   .usage = usage(),
+                   .about = about_,
+                   .notes = notes_,
+                   .takes_keys = keys_ != nullptr};
   for (const Positional& positional : positionals_)
-    facts.rows.push_back({.names = {positional.name}, .meaning = positional.meaning});
+    spec.rows.push_back({.names = {positional.name}, .meaning = positional.meaning});
   for (const Flag& flag : flags_)
     if (flag.kind != Kind::refused)
-      facts.rows.push_back(
+      spec.rows.push_back(
           {.names = flag.names, .shown = flag.shown, .meaning = flag.meaning, .is_flag = true});
-  return facts;
+  return spec;
 }
 
 HelpCollector::HelpCollector() { collector = this; }
