@@ -11,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "compiler/execute/cpu_device.h"
+#include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/planned_step.h"
 #include "compiler/execute/replay.h"
 #include "compiler/text/text.h"
