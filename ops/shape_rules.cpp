@@ -1,4 +1,5 @@
-// Shape rules (Meta kernels) that LibTorch 2.11 has only in Python, for the ops that our models reach.
+// Shape rules (Meta kernels) that LibTorch 2.11 has only in Python, for ops that Rondo's models
+// use.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

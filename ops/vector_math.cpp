@@ -1,10 +1,10 @@
-// The first call of each function of MKL's vector math, on one thread.
+// Calls each function of MKL's vector math once, on one thread.
 //
-// LibTorch computes exp, log and their like on the CPU in chunks, one a thread, with MKL. MKL chooses a
-// kernel in the first call, and not safely: where two threads make it at once, one of them may compute its
-// chunk at a lower accuracy, 1e-4 off, once in a process (seen in one of a hundred runs of a test on two busy
-// cores, with LibTorch 2.11). So each is called here while the program is loaded and no other thread is
-// there.
+// LibTorch computes exp, log and similar functions on the CPU in chunks, one per thread, with MKL.
+// MKL chooses a kernel in the first call, which is not thread-safe. If two threads make that call
+// at once, one may compute its chunk at a lower accuracy, 1e-4 off, once per process. This was seen
+// in one of a hundred runs of a test on two busy cores, with LibTorch 2.11. So each function is
+// called here while the program is loaded, before any other thread exists.
 #include <ATen/ops/cos.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>

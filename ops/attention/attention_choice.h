@@ -11,8 +11,8 @@
 //              call per run.
 //   efficient  bf16 and fp32 of any width, causal without any other mask.
 //   direct     Rondo's own: fp32, bf16 and fp64 of up to 512 elements, any mask, queries and keys
-//              at any positions. A warp computes a row of scores. For comparisons and short documents;
-//              many times slower than the others on long documents.
+//              at any positions. A warp computes a row of scores. For comparisons and short
+//              documents; many times slower than the others on long documents.
 //
 // Sinks are an epilogue of any of them. `compile.attention` selects one kernel for all cases; a
 // case that it does not support is an error.

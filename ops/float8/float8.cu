@@ -18,7 +18,6 @@ namespace {
 using float8::Format;
 
 constexpr int kTile = 128, kTileThreads = 512, kThreads = 256;
-// Threads of a line, and lines.
 constexpr int kAlong = kTile / kVector, kAcross = kTileThreads / kAlong;
 constexpr int kRuns = kTile / kAcross;  // of a thread
 static_assert(kRuns == 4, "numbers of neighbouring columns make a word of float8");

@@ -6,8 +6,8 @@
 //     x [M, K], dense rows or dense columns, f32, bf16 or, on the CPU, f64. values [M, K] are
 //     contiguous and of `dtype`: float8_e4m3fn or float8_e5m2. Each block of x has a scale, f32,
 //     such that x is about value times scale. The largest magnitude of a block becomes the largest
-//     number of dtype or, with power_of_two, at least half of it. A nan becomes the NaN 0x7f; a block with
-//     an infinity has no numbers.
+//     number of dtype or, with power_of_two, at least half of it. A nan becomes the NaN 0x7f; a block
+//     with an infinity has no numbers.
 //
 //       block            scales          layout
 //       whole            [1, 1]
@@ -24,8 +24,8 @@
 //     of 128 x 128. Returns a times the transpose of b, [M, N] of `dtype`: bf16 or f32, on the CPU
 //     f64. `fast_accumulation`: the GPU may accumulate with fewer bits. `emulate`: the dequantized
 //     matrices are multiplied in f32 (f64 for f64), on any device. Otherwise the GPU must have
-//     float8 products: compute capability 8.9, or 9.0 for blocks of 128 (float8_e4m3fn only) and for
-//     scales of rows with f32 results or float8_e5m2. K and N are then multiples of 16.
+//     float8 products: compute capability 8.9, or 9.0 for blocks of 128 (float8_e4m3fn only) and
+//     for scales of rows with f32 results or float8_e5m2. K and N are then multiples of 16.
 #pragma once
 
 #include <ATen/core/Tensor.h>

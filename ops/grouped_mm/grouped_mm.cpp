@@ -1,7 +1,7 @@
-// One matrix product a run, written into a slice of the result. The result starts uninitialized, so the rows
-// behind the last run and the matrices of empty runs are zeroed here and nowhere else. Both gradients are the
-// same op: that of x is a product by rows, that of the weights one by columns, which the number of dimensions
-// of b tells apart.
+// One matrix product per run, written to a slice of the result. The result is uninitialized, so the
+// rows after the last run and the matrices of empty runs are zeroed here. Both gradients are the
+// same op: that of x is a product by rows, that of the weights one by columns. The number of
+// dimensions of b distinguishes them.
 #include "ops/grouped_mm/grouped_mm.h"
 
 #include <ATen/ops/empty.h>
@@ -23,12 +23,13 @@ Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
   const bool by_rows = b.dim() == 3;
   const std::int64_t rows = by_rows ? a.size(0) : a.size(1);
   const Tensor ends = ends_E.contiguous();
-  RONDO_ASSERT(!by_rows || b.size(0) == ends.numel(), "grouped_mm has a matrix for each run");
+  RONDO_ASSERT(!by_rows || b.size(0) == ends.numel(), "grouped_mm: b must have one matrix per run");
   Tensor result = grouped_mm_result(a, b, ends);
   std::int64_t begin = 0;
   for (std::int64_t e = 0; e < ends.numel(); ++e) {
     const std::int64_t end = ends.const_data_ptr<std::int32_t>()[e], count = end - begin;
-    RONDO_ASSERT(begin <= end && end <= rows, "the ends of grouped_mm's runs rise up to the rows");
+    RONDO_ASSERT(begin <= end && end <= rows,
+                 "grouped_mm: ends must be non-decreasing and at most the number of rows");
     if (by_rows) {
       Tensor part = result.narrow(0, begin, count);
       if (count > 0) at::mm_out(part, a.narrow(0, begin, count), b.select(0, e));

@@ -1,6 +1,6 @@
-// A plain tiled product: 64 x 64 results a block, 4 x 4 a thread, sums in fp32 (fp64 for fp64). Its order of
-// sums is fixed, so results repeat. It is for what the tensor cores' kernel cannot take: fp32 and fp64, odd
-// widths, other GPUs.
+// A tiled product: 64 x 64 results per block, 4 x 4 per thread, sums in fp32 (fp64 for fp64). The
+// order of sums is fixed, so results repeat. For operands that the tensor-core kernel does not
+// support: fp32 and fp64, odd widths, other GPUs.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
@@ -12,8 +12,8 @@ constexpr int kTile = 64, kDepth = 16, kPerThread = 4;
 constexpr int kSide = kTile / kPerThread;  // threads of a block: kSide x kSide
 constexpr int kThreads = kSide * kSide;
 
-// Rows [row, row_end) and columns [column, columns) of a product over [inner_begin, inner_end), as far as
-// they are of this block's tile.
+// Rows [row, row_end) and columns [column, columns) of a product over [inner_begin, inner_end),
+// limited to this block's tile.
 struct Tile {
   std::int64_t row, row_end, column, columns, inner_begin, inner_end;
 };
@@ -25,7 +25,7 @@ __device__ void multiply(const Tile& tile, const T* a, const Matrix& a_of, const
   __shared__ Sum left[kDepth][kTile + 1], right[kDepth][kTile + 1];
   const int x = threadIdx.x % kSide, y = threadIdx.x / kSide;
   Sum sums[kPerThread][kPerThread] = {};
-  // Neighbouring threads read neighbouring elements, whichever way a matrix lies.
+  // Neighboring threads read neighboring elements in either layout of a matrix.
   const bool a_by_rows = a_of.row == 1, b_by_rows = b_of.row == 1;
   for (std::int64_t k0 = tile.inner_begin; k0 < tile.inner_end; k0 += kDepth) {
     for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kClearing)
 void grouped_by_rows(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                      void* result, std::int64_t rows, std::int64_t inner, std::int64_t columns,
                      std::int64_t experts, cudaStream_t stream) {
-  // Rows in x: a grid has at most 65,535 blocks in y, which are 4 million rows.
+  // Rows are in x: a grid has at most 65,535 blocks in y, which are 4 million rows.
   const dim3 grid(static_cast<unsigned>(most_run_tiles(rows, experts, kTile)), blocks_for(columns, kTile));
   with_dtype(element, [&](auto type) {
     using T = decltype(type);

@@ -1,6 +1,6 @@
-// grouped_mm on CUDA: LibTorch's kernel for Hopper's tensor cores where it takes the operands, a plain one
-// of ours elsewhere. LibTorch's own way for what its kernel does not take reads the ends on the host, so it
-// is never called there.
+// grouped_mm on CUDA: LibTorch's kernel for Hopper's tensor cores if it supports the operands, else
+// Rondo's kernel. For other operands LibTorch reads the ends on the host, so it is not called for
+// them.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
@@ -16,9 +16,10 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kAligned = 8;  // elements of bf16 in 16 bytes, which its loads and stores move
+// elements of bf16 in 16 bytes, the size of its loads and stores
+constexpr std::int64_t kAligned = 8;
 
-// Rows, or columns, that lie one after the other at multiples of 16 bytes.
+// Whether rows, or columns, are contiguous and begin at multiples of 16 bytes.
 bool lines_up(const Tensor& x, std::int64_t dense, std::int64_t strided) {
   return x.stride(dense) == 1 && x.stride(strided) % kAligned == 0 &&
          x.stride(strided) >= std::max<std::int64_t>(x.size(dense), 1) &&
@@ -30,7 +31,7 @@ bool has_tensor_core_kernel(const Tensor& a, const Tensor& b, std::int64_t exper
   if (major != 9 && major != 10) return false;
   if (a.scalar_type() != at::kBFloat16 || b.scalar_type() != at::kBFloat16) return false;
   if (experts >= 1024 || b.size(b.dim() - 1) % kAligned != 0) return false;
-  // A run begins anywhere along its dimension: rows of it must be whole in memory.
+  // A run may begin anywhere along its dimension, so its rows must be contiguous in memory.
   if (b.dim() == 2) return lines_up(a, 0, 1) && lines_up(b, 1, 0);
   return lines_up(a, 1, 0) && (lines_up(b, 1, 2) || lines_up(b, 2, 1)) && b.stride(0) % kAligned == 0;
 }
@@ -66,7 +67,7 @@ Tensor by_inner(const Tensor& a, const Tensor& b, const Tensor& ends) {
   Tensor result;
   if (b.size(0) > 0 && has_tensor_core_kernel(a, b, experts)) {
     result = at::_grouped_mm(a, b, ends);
-    // A product over nothing is zero; that its kernel writes it is not promised.
+    // An empty product is zero; LibTorch does not promise that its kernel writes it.
     cuda::clear_empty(result.mutable_data_ptr(), end, experts, rows * columns * result.element_size(),
                       launch.stream());
   } else {
@@ -80,8 +81,8 @@ Tensor by_inner(const Tensor& a, const Tensor& b, const Tensor& ends) {
 }
 
 Tensor grouped_mm_cuda(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
-  RONDO_ASSERT(a.scalar_type() == b.scalar_type(), "grouped_mm has operands of one type");
-  RONDO_ASSERT(b.dim() == 2 || b.size(0) == ends_E.numel(), "grouped_mm has a matrix for each run");
+  RONDO_ASSERT(a.scalar_type() == b.scalar_type(), "grouped_mm: a and b must have one dtype");
+  RONDO_ASSERT(b.dim() == 2 || b.size(0) == ends_E.numel(), "grouped_mm: b must have one matrix per run");
   const Tensor ends = ends_E.contiguous();
   return b.dim() == 3 ? by_rows(a, b, ends) : by_inner(a, b, ends);
 }

@@ -1,5 +1,5 @@
-// Marks what CPU and CUDA kernels share: plain inline functions of numbers, so that tests of the CPU kernel
-// try the arithmetic of both.
+// Marks functions that CPU and CUDA kernels share. They are plain inline functions of numbers, so
+// tests of the CPU kernel test the arithmetic of both.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-// Elements inside of kernels: widened and rounded, in packs that move as one, summed over a warp.
+// Elements in kernels: widened, rounded, moved in packs, summed over a warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -30,16 +30,16 @@ __device__ T rounded(SumOf<T> x) {
     return x;
 }
 
-// kCount elements side by side; 16 bytes of them are one access.
+// kCount contiguous elements; 16 bytes of them are one access.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount > 16 ? 16 : sizeof(T) * kCount) Pack {
   T at[kCount];
 };
-// How many elements make 16 bytes.
+// Number of elements in 16 bytes.
 template <class T>
 constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
-// Stores 16 bytes in one access. REQUIRES: an aligned address, which the thread does not read again.
+// Stores 16 bytes in one access. REQUIRES: an aligned address that the thread does not read again.
 __device__ inline void store_16_bytes(void* to, int4 words) {
 #ifdef __CUDACC__
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y), "r"(words.z),
@@ -48,8 +48,9 @@ __device__ inline void store_16_bytes(void* to, int4 words) {
   memcpy(to, &words, sizeof words);
 #endif
 }
-// Stores a pack in accesses of 16 bytes. REQUIRES: as store_16_bytes. An assignment of the pack would not do:
-// the compiler takes it apart into its members, and stores bf16 two and four bytes at a time.
+// Stores a pack in accesses of 16 bytes. REQUIRES: as store_16_bytes. An assignment of the pack
+// does not suffice: the compiler splits it into its members and stores bf16 two or four bytes at a
+// time.
 template <class T, int kCount>
 __device__ void store_wide(T* to, const Pack<T, kCount>& pack) {
   static_assert(sizeof pack % 16 == 0);
@@ -60,12 +61,12 @@ __device__ void store_wide(T* to, const Pack<T, kCount>& pack) {
     store_16_bytes(reinterpret_cast<int4*>(to) + i, words[i]);
 }
 
-// Whether rows that lie `row_bytes` apart, the first at `pointer`, begin at multiples of 16 bytes.
+// Whether rows begin at multiples of 16 bytes. They are `row_bytes` apart, the first at `pointer`.
 __host__ __device__ inline bool aligned(const void* pointer, std::int64_t row_bytes = 0) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && row_bytes % 16 == 0;
 }
 
-// The sum over a warp's lanes, in each of them.
+// Returns the sum over a warp's lanes to each lane.
 template <class Sum>
 __device__ Sum warp_sum(Sum x) {
 #pragma unroll
@@ -85,7 +86,7 @@ void with_dtype(Element element, const Body& body) {
       return body(double());
   }
 }
-// The same for kernels without f64. REQUIRES: another type.
+// Like with_dtype, for kernels without f64. REQUIRES: the type is not f64.
 template <class Body>
 void with_f32_or_bf16(Element element, const Body& body) {
   if (element == Element::bf16) return body(__nv_bfloat16());

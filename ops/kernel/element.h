@@ -1,4 +1,4 @@
-// Types of elements that kernels of ours know. No LibTorch.
+// Element types of Rondo's kernels. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// What elements of a type are summed in: f32 and bf16 in float, f64 in double.
+// The type of sums: float for f32 and bf16, double for f64.
 template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

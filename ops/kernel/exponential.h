@@ -1,10 +1,11 @@
 // e^x for loops that a compiler vectorizes: no call, no table, no branch. No LibTorch.
 //
-// In f32 within 1 ulp where the result is a normal number; infinite above 88.73, 0 below -104, a nan for a
-// nan. On CUDA and in f64 it is the library's.
+// In f32 within 1 ulp if the result is a normal number; infinite above 88.73, 0 below -104, a nan
+// for a nan. On CUDA and in f64 it is the library's exp.
 //
-// x = n ln 2 + r with |r| <= ln 2 / 2, by the constants of Cody and Waite (1980), and e^r is a polynomial
-// (Moshier's Cephes, expf). 2^n is two factors, since n reaches from -150 to 128.
+// x = n ln 2 + r with |r| <= ln 2 / 2, by the constants of Cody and Waite (1980). e^r is a
+// polynomial (Moshier's Cephes, expf). 2^n is the product of two factors, because n is from -150 to
+// 128.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// kernel<<<grid, threads, 0, stream>>>(arguments...) as a function. Where no CUDA compiler is at work it is
-// run_on_host, which tests declare (tests/cuda/host/): so they run kernels without a GPU.
+// kernel<<<grid, threads, 0, stream>>>(arguments...) as a function. Without a CUDA compiler it is
+// run_on_host, which tests declare (tests/cuda/host/) to run kernels without a GPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,7 @@
 
 namespace rondo::cuda {
 
-// How many blocks hold so many items, `of_block` of them each.
+// Returns the number of blocks for `items` items, `of_block` per block.
 inline unsigned blocks_for(std::int64_t items, std::int64_t of_block) {
   return static_cast<unsigned>((items + of_block - 1) / of_block);
 }

@@ -26,8 +26,8 @@ Element Launch::element(const at::Tensor& x) const {
     case at::kDouble:
       return Element::f64;
     default:
-      throw Error(ExitCode::internal,
-                  std::string(op_) + " has no elements of " + c10::toString(x.scalar_type()) + " on CUDA");
+      throw Error(ExitCode::internal, std::string(op_) + " does not support elements of " +
+                                          c10::toString(x.scalar_type()) + " on CUDA");
   }
 }
 

@@ -1,4 +1,4 @@
-// What every launch of a kernel of ours needs to know of its tensors: device, stream, type of the elements.
+// The context of a launch of one of Rondo's kernels: device, stream, element type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,19 +8,20 @@
 
 namespace rondo::cuda {
 
-// While alive, the tensor's device is this thread's current one.
+// Makes the tensor's device current in this thread during its lifetime.
 class Launch {
  public:
-  // `op` is named in errors, and outlives this.
+  // `op` is the name in errors; it outlives this object.
   Launch(const at::Tensor& tensor, const char* op);
   ~Launch();
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  // The type of x's elements. Throws Error(internal) where kernels of ours do not know it.
+  // Returns the type of x's elements. Throws Error(internal) for a type that Rondo's kernels do not
+  // support.
   Element element(const at::Tensor& x) const;
   cudaStream_t stream() const { return stream_; }
-  // Throws c10::Error with the runtime's words if the last launch failed. Does not wait.
+  // Throws c10::Error with the runtime's message if the last launch failed. Does not wait.
   void check() const;
 
  private:

@@ -1,9 +1,10 @@
-// Loops over rows and elements on the CPU, on LibTorch's threads. No result may depend on how many there are.
+// Loops over rows and elements on the CPU, on LibTorch's threads. Results must not depend on the
+// number of threads.
 //
-// The program is for any x86-64, whose vectors hold four floats, so loops are compiled for several
-// processors, and take the widest vectors that the one at hand has. REQUIRES: compiled without contraction of
-// products and sums (ops/CMakeLists.txt). Then the bits are the same with all of them, as long as a loop says
-// itself in which lanes it sums.
+// The program is for any x86-64, whose vectors hold four floats. So loops are compiled for several
+// processors and use the widest vectors of the actual one. REQUIRES: compiled without contraction
+// of products and sums (ops/CMakeLists.txt). Then all variants give the same bits, provided that a
+// loop defines the lanes of its sums.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace rondo {
 
-// Calls f(). What f calls is compiled with it, if its body is at hand.
+// Calls f(). Functions that f calls are compiled with it if their bodies are visible.
 #ifdef __x86_64__
 enum class Instructions { any, avx2, avx512 };
 inline Instructions best_instructions() {
@@ -45,11 +46,12 @@ void with_best_vectors(const F& f) {
 }
 #endif
 
-// Calls run(begin, end) for runs that make up [0, count), as long as `grain` where there is more than one.
+// Calls run(begin, end) for runs that partition [0, count). If there are several, each has `grain`
+// elements or more.
 void parallel_runs(std::int64_t count, std::int64_t grain,
                    const std::function<void(std::int64_t begin, std::int64_t end)>& run);
 
-// Calls f(i) for each i of [0, count); at least `grain` of them are a task.
+// Calls f(i) for each i of [0, count), at least `grain` of them per task.
 template <class F>
 void parallel_for_each(std::int64_t count, std::int64_t grain, const F& f) {
   parallel_runs(count, grain, [&f](std::int64_t begin, std::int64_t end) {
@@ -59,7 +61,7 @@ void parallel_for_each(std::int64_t count, std::int64_t grain, const F& f) {
   });
 }
 
-// Calls f(row) for each row; as many are a task as make it worth a thread.
+// Calls f(row) for each row, with enough rows per task to be worth a thread.
 template <class F>
 void for_each_row(std::int64_t rows, std::int64_t elements_of_row, const F& f) {
   constexpr std::int64_t kElementsOfTask = 16384;
@@ -67,7 +69,7 @@ void for_each_row(std::int64_t rows, std::int64_t elements_of_row, const F& f) {
   parallel_for_each(rows, std::max<std::int64_t>(1, grain), f);
 }
 
-// Calls f(i) for each element, where that is some arithmetic.
+// Calls f(i) for each element; for a few arithmetic operations per element.
 template <class F>
 void for_each_element(std::int64_t count, const F& f) {
   parallel_for_each(count, 4096, f);

@@ -1,12 +1,12 @@
-// Tensors as rows, for kernels that take the distance from row to row.
+// Views tensors as rows, for kernels with a row stride.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace rondo {
 
-// [..., D] as [N, D], the elements of a row side by side; rows may lie apart. Copies where neither holds. A
-// number is a row of one.
+// Returns [..., D] as [N, D] with contiguous rows; rows may be apart. Copies if that is not
+// possible. A scalar becomes a row of one.
 at::Tensor rows_of(const at::Tensor& x);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Many tensors in one launch: a table of them is a parameter of the kernel, and each block takes a chunk of
-// one of them.
+// Many tensors in one launch: a table of them is a kernel parameter, and each block takes a chunk
+// of one tensor.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,17 +10,17 @@
 
 namespace rondo::cuda {
 
-// Tensor says how many elements it has: `count`.
+// REQUIRES: Tensor has a member `count`, its number of elements.
 template <class Tensor>
 struct TensorTable {
-  // A kernel's parameters stay below 4 KiB, what every GPU takes.
+  // The parameters of a kernel stay below 4 KiB, which every GPU supports.
   static constexpr std::size_t kMost = (4096 - 128) / (sizeof(Tensor) + sizeof(std::int32_t));
 
   Tensor tensors[kMost];
-  std::int32_t first_chunk[kMost + 1];  // of each tensor, counted from the launch's first
+  std::int32_t first_chunk[kMost + 1];  // first chunk of each tensor, relative to the launch
   std::int32_t count;
 
-  // The tensor of a chunk: the last one that begins at this chunk or before.
+  // Returns the tensor of a chunk: the last one that begins at this chunk or before.
   __device__ int tensor_of(std::int32_t chunk) const {
     int tensor = 0, above = count;
     while (above - tensor > 1) {
@@ -34,7 +34,7 @@ struct TensorTable {
   }
 };
 
-// Calls launch_of(table, chunks) for as many tensors at a time as a table holds.
+// Calls launch_of(table, chunks) for successive tables of tensors.
 template <class Tensor, class LaunchOf>
 void for_each_table(std::span<const Tensor> tensors, std::int64_t chunk, const LaunchOf& launch_of) {
   while (!tensors.empty()) {

@@ -1,5 +1,5 @@
-// Many tensors in one loop on the CPU, in chunks of elements: threads are woken once for all of them.
-// ops/kernel/tensor_chunks.cuh is the same on CUDA.
+// Many tensors in one loop on the CPU, in chunks of elements: threads are woken once for all of
+// them. ops/kernel/tensor_chunks.cuh is the CUDA counterpart.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ struct TensorChunk {
   std::int64_t first, count;  // elements
 };
 
-// Tensor by tensor, `elements` each but for a tensor's last one.
+// Returns the chunks of all tensors in order, of `elements` each except the last of a tensor.
 inline std::vector<TensorChunk> tensor_chunks(at::TensorList tensors, std::int64_t elements) {
   std::vector<TensorChunk> chunks;
   for (std::size_t k = 0; k < tensors.size(); ++k)
@@ -26,7 +26,8 @@ inline std::vector<TensorChunk> tensor_chunks(at::TensorList tensors, std::int64
   return chunks;
 }
 
-// Calls f(i) for each chunk i. Vectors are f's to choose (with_best_vectors), behind its choice of types.
+// Calls f(i) for each chunk i. f chooses its vectors (with_best_vectors) after it has chosen its
+// types.
 template <class F>
 void for_each_chunk_of(const std::vector<TensorChunk>& chunks, const F& f) {
   parallel_runs(static_cast<std::int64_t>(chunks.size()), 1, [&f](std::int64_t begin, std::int64_t end) {

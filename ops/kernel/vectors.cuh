@@ -1,4 +1,4 @@
-// Loads and stores of eight neighbours as floats, and sums over a block.
+// Loads and stores of eight consecutive elements as floats, and sums over a block.
 #pragma once
 
 #include <type_traits>
@@ -7,11 +7,11 @@
 
 namespace rondo::cuda {
 
-constexpr int kVector = 8;  // elements a thread takes at once
+constexpr int kVector = 8;  // elements per thread at a time
 
-// A kernel has kAligned as a template argument: all of its pieces are whole and lie at multiples of 16 bytes.
-// Then its loads stand side by side. A branch between them would make each wait for the one before, which
-// leaves a third of the memory's rate unused.
+// A kernel has kAligned as a template argument: all of its pieces are full and begin at multiples
+// of 16 bytes. Then its loads are adjacent. With branches in between, each load would wait for the
+// previous one, which leaves a third of the memory bandwidth unused.
 //
 // Calls f(std::bool_constant<aligned>()).
 template <class F>
@@ -19,7 +19,7 @@ void with_alignment(bool aligned, const F& f) {
   aligned ? f(std::true_type()) : f(std::false_type());
 }
 
-// Elements [first, first + 8) of a run of `count`; zeros behind its end.
+// Loads elements [first, first + 8) of a run of `count`; zeros after its end.
 template <bool kAligned, class T>
 __device__ void load_some(const T* run, std::int64_t first, std::int64_t count, float (&to)[kVector]) {
   if constexpr (kAligned) {
@@ -47,8 +47,8 @@ __device__ void store_some(T* run, std::int64_t first, std::int64_t count, const
   }
 }
 
-// The sum over the block, in the same order always and the same for every thread. REQUIRES: whole warps, at
-// most 32; `warps` holds 32 numbers of shared memory.
+// Returns the sum over the block to every thread, always in the same order. REQUIRES: full warps,
+// at most 32; `warps` is shared memory for 32 numbers.
 template <class Sum>
 __device__ Sum block_sum(Sum value, Sum* warps) {
   const unsigned lane = threadIdx.x % kWarp;
@@ -56,7 +56,7 @@ __device__ Sum block_sum(Sum value, Sum* warps) {
   if (lane == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();
   value = warp_sum(lane < blockDim.x / kWarp ? warps[lane] : Sum(0));
-  __syncthreads();  // who comes next may write `warps`
+  __syncthreads();  // the next call may write `warps`
   return value;
 }
 

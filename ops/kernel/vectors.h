@@ -1,6 +1,6 @@
-// Eight neighbours as a vector of what they are computed in, for loops that a compiler does not vectorize by
-// itself; ops/kernel/vectors.cuh is the same on CUDA. REQUIRES: inlined, as what loops of
-// ops/kernel/parallel_rows.h call is.
+// Eight consecutive elements as a vector of the type of sums, for loops that a compiler does not
+// vectorize by itself. ops/kernel/vectors.cuh is the CUDA counterpart. REQUIRES: inlined, as in
+// loops of ops/kernel/parallel_rows.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ struct VectorOf {
 template <class T>
 using Vector = typename VectorOf<T>::type;
 
-// Vectors are passed by reference: by value their place depends on the instruction set.
+// Vectors are passed by reference: the calling convention of values depends on the instruction set.
 template <class T>
 void load(const T* from, Vector<SumOf<T>>& to) {
   if constexpr (std::is_same_v<T, at::BFloat16>) {
@@ -49,7 +49,7 @@ void store(const Vector<SumOf<T>>& from, T* to) {
   }
 }
 
-// Eight pairs of neighbours as their firsts and their seconds, and back.
+// Load eight pairs of consecutive elements as first and second elements, and store them.
 template <class T>
 void load_pairs(const T* from, Vector<SumOf<T>>& first, Vector<SumOf<T>>& second) {
   Vector<SumOf<T>> low, high;

@@ -1,4 +1,4 @@
-// From the dtype of a tensor to a C++ type, for kernels on the CPU.
+// Maps the dtype of a tensor to a C++ type, for kernels on the CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Calls f(T()) with the type of the tensor's elements: f32, bf16 or f64. Throws Error(internal) for any
-// other, naming the op.
+// Calls f(T()) with the type of the tensor's elements: f32, bf16 or f64. Throws Error(internal)
+// with the op's name for any other.
 template <class F>
 void with_dtype(const at::Tensor& tensor, const char* op, const F& f) {
   switch (tensor.scalar_type()) {
@@ -22,11 +22,11 @@ void with_dtype(const at::Tensor& tensor, const char* op, const F& f) {
       return f(double());
     default:
       throw Error(ExitCode::internal,
-                  std::string(op) + " has no elements of " + c10::toString(tensor.scalar_type()));
+                  std::string(op) + " does not support elements of " + c10::toString(tensor.scalar_type()));
   }
 }
 
-// The dtype that elements of a dtype, or of a tensor, are summed in: f64 for f64, f32 for any other.
+// Returns the dtype of sums of a dtype or of a tensor's elements: f64 for f64, otherwise f32.
 inline at::ScalarType sum_dtype(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }

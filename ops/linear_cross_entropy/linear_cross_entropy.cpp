@@ -15,7 +15,7 @@ namespace {
 
 using at::Tensor;
 
-// No product of bf16 on the CPU leaves its sums in f32, so its operands are widened first.
+// No product of bf16 on the CPU keeps its sums in f32, so its operands are widened first.
 void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD, int already) {
   Tensor sum = sum_VD;
   const at::ScalarType dtype = sum.scalar_type();
@@ -30,23 +30,23 @@ at::TensorOptions of_rows(const Tensor& h) { return h.options().dtype(sum_dtype(
 
 void check(const Tensor& h, const Tensor& weight, const Tensor& labels, std::int64_t chunk_rows) {
   TORCH_CHECK(h.dim() == 2 && weight.dim() == 2 && h.size(1) == weight.size(1),
-              "linear_cross_entropy: h [N, D] and weight [V, D] have one D");
+              "linear_cross_entropy: h [N, D] and weight [V, D] must have the same D");
   TORCH_CHECK(h.scalar_type() == weight.scalar_type() &&
                   (h.scalar_type() == at::kBFloat16 || h.scalar_type() == at::kFloat ||
                    h.scalar_type() == at::kDouble),
-              "linear_cross_entropy: h and weight have one dtype, bf16, f32 or f64");
+              "linear_cross_entropy: h and weight must have one dtype, bf16, f32 or f64");
   TORCH_CHECK(h.is_contiguous() && weight.is_contiguous(),
-              "linear_cross_entropy: h and weight are contiguous");
+              "linear_cross_entropy: h and weight must be contiguous");
   TORCH_CHECK(labels.scalar_type() == at::kLong && labels.numel() == h.size(0) && labels.is_contiguous(),
-              "linear_cross_entropy: one i64 label for each row");
-  TORCH_CHECK(chunk_rows > 0, "linear_cross_entropy: a chunk has at least one row");
+              "linear_cross_entropy: labels must have one i64 per row");
+  TORCH_CHECK(chunk_rows > 0, "linear_cross_entropy: a chunk must have at least one row");
 }
 
 void check_columns(const Tensor& h, std::initializer_list<const Tensor*> columns) {
   for (const Tensor* column : columns)
     TORCH_CHECK(
         column->numel() == h.size(0) && column->is_contiguous() && column->scalar_type() == sum_dtype(h),
-        "linear_cross_entropy: one number for each row");
+        "linear_cross_entropy: operands of rows must have one number per row");
 }
 
 Tensor empty_losses(const Tensor& h) { return at::empty({h.size(0)}, of_rows(h)); }
@@ -74,7 +74,7 @@ void for_each_chunk(const Tensor& h, const Tensor& weight, const Tensor& workspa
   }
 }
 
-// From the gradients of a chunk's logits, which stand in their place.
+// Multiplies the gradients of a chunk's logits, which have overwritten the logits.
 void multiply_back(const ChunkKernels& kernels, const Chunk& chunk, const Tensor& weight,
                    const Tensor& grad_h, const Tensor& grad_weight) {
   Tensor part = chunk.of(grad_h);
@@ -90,7 +90,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const ChunkKerne
                                                                 std::int64_t chunk_rows) {
   check(h, weight, labels, chunk_rows);
   TORCH_CHECK(gradient.numel() == 1 && gradient.scalar_type() == sum_dtype(h),
-              "linear_cross_entropy: all losses have one gradient");
+              "linear_cross_entropy: the gradient of the losses must be a scalar");
   const Tensor losses = empty_losses(h), grad_h = empty_grad_h(h), grad_weight = empty_grad_weight(weight);
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
   if (h.size(0) == 0) grad_weight.zero_();

@@ -9,7 +9,7 @@ namespace {
 
 using at::Tensor;
 
-// bf16 products are added to the sum as they stand in f32.
+// bf16 products are added to the sum in f32, without rounding.
 void add_product(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD, int already) {
   Tensor sum = sum_VD;
   if (h_RD.scalar_type() == sum.scalar_type()) {

@@ -1,12 +1,15 @@
-// Which of some global ids a rank has: the part of a vocabulary, or of a layer's experts, that is here.
+// Selects the global ids that a rank has: its part of a vocabulary, or of a layer's experts.
 //
-//   rondo::local_ids(Tensor ids, int first, int count, int otherwise, str group) -> (Tensor, Tensor)
+//   rondo::local_ids(Tensor ids, int first, int count, int otherwise, str group)
+//     -> (Tensor local, Tensor elsewhere)
 //
-//   local[i] = ids[i] - first where first <= ids[i] < first + count, else `otherwise`;  elsewhere[i]: not so
+//   local[i] = ids[i] - first if first <= ids[i] < first + count, else `otherwise`
+//   elsewhere[i]: not in this range
 //
-// ids: i64 of any shape; local likewise, elsewhere bool. `first` differs between the ranks of `group`, each
-// of which has other ids; the kernel does not read the name: it says whose numbers these are to who reads a
-// graph (compiler/verify/infer_sharding.h). Runs wherever its operands lie. No autograd.
+// ids is i64 of any shape; so is local; elsewhere is bool. `first` differs between the ranks of
+// `group`, each of which has other ids. The kernel ignores the group's name, which tells readers of
+// a graph whose ids these are (compiler/verify/infer_sharding.h). Runs on the device of its
+// operands. Not differentiable.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
 
-// A number at the beginning of `text`, and then `end`, which are taken away.
+// Parses and removes a number at the beginning of `text`, followed by `end`.
 template <class Number>
 bool take(std::string_view& text, Number& number, int base, std::string_view end) {
   const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);

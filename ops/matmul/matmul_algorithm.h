@@ -1,7 +1,7 @@
-// A product, and an algorithm of cuBLASLt for it as text, so that what was measured once holds in every later
-// run. The text has the library's version, the bytes of workspace that the algorithm wants, and the eight
-// words of its cublasLtMatmulAlgo_t in hexadecimal: "130100:4194304:42.1c0024.0.0.0.0.0.0". cuBLASLt's
-// manual: the struct can be stored, and restored for the same version of the library.
+// An algorithm of cuBLASLt for a product, as text, so that measurements are valid in later runs.
+// The text has the library's version, the bytes of workspace of the algorithm, and the eight words
+// of its cublasLtMatmulAlgo_t in hexadecimal: "130100:4194304:42.1c0024.0.0.0.0.0.0". According to
+// cuBLASLt's manual, the struct can be stored, and restored with the same version of the library.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@ struct MatmulAlgorithm {
   bool operator==(const MatmulAlgorithm&) const = default;
 };
 
-// What decides how fast a product is, beside the device.
+// The properties of a product that determine its time on a device.
 struct MatmulShape {
   std::array<std::int64_t, 2> a_sizes{}, a_strides{}, b_sizes{}, b_strides{};
   bool adds = false;  // to a sum
 };
 
 std::string to_text(const MatmulAlgorithm& algorithm);
-// std::nullopt where the text is none.
+// Returns std::nullopt if the text is not an algorithm.
 std::optional<MatmulAlgorithm> parse_matmul_algorithm(std::string_view text);
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
-// cuBLASLt's matrices are column by column. Read so, a row-major [M, N] is its transpose, so the product is
-// computed as out' = b' a' on the very memory: b comes first, and a dimension is dense or it is "transposed".
+// Matrices of cuBLASLt are column-major. A row-major [M, N] is read as its transpose, so the
+// product is computed as out' = b' a' on the same memory: b comes first, and a dimension is dense
+// or the operand is "transposed".
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/Sleep.h>
 #include <ATen/ops/addmm.h>
@@ -28,7 +29,7 @@ using at::Tensor;
 constexpr int kMostAlgorithms = 16, kRounds = 7, kCallsOfARound = 5;
 constexpr std::int64_t kCyclesAhead = 1'000'000;  // of the device's clock: about half a millisecond
 constexpr std::uint32_t kAlignedBytes = 16;
-constexpr std::size_t kMostWorkspace = 32 << 20;  // what LibTorch gives cuBLAS on Hopper
+constexpr std::size_t kMostWorkspace = 32 << 20;  // the size that LibTorch gives cuBLAS on Hopper
 
 void require_success(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -58,7 +59,7 @@ struct Operand {
 
   explicit Operand(const Tensor& x) {
     const bool rows_are_dense = x.stride(1) == 1 || x.size(1) == 1;
-    RONDO_ASSERT(rows_are_dense || x.stride(0) == 1, "a product's operand has dense rows or columns");
+    RONDO_ASSERT(rows_are_dense || x.stride(0) == 1, "rondo::mm: operands must have dense rows or columns");
     const std::int64_t dense = rows_are_dense ? 1 : 0;
     operation = rows_are_dense ? CUBLAS_OP_N : CUBLAS_OP_T;
     rows = static_cast<std::uint64_t>(x.size(dense));
@@ -73,19 +74,19 @@ struct Operand {
   }
 };
 
-// out = a b, or out = sum + a b where there is a sum; it may be the result. The tensors live longer than
-// this.
+// out = a b, or out = sum + a b if there is a sum, which may be the result. The tensors must
+// outlive this object.
 class Product {
  public:
   Product(const Tensor& a, const Tensor& b, const Tensor* sum, const Tensor& out)
       : a_(a), b_(b), sum_(sum == nullptr ? out : *sum), out_(out), beta_(sum == nullptr ? 0.0F : 1.0F) {
     for (const Tensor* x : {&a, &b, &sum_, &out}) {
-      RONDO_ASSERT(x->scalar_type() == at::kBFloat16, "a product by a chosen algorithm is of bf16");
+      RONDO_ASSERT(x->scalar_type() == at::kBFloat16, "rondo::mm: operands must be bf16");
       RONDO_ASSERT(reinterpret_cast<std::uintptr_t>(x->const_data_ptr()) % kAlignedBytes == 0,
-                   "operands of a product by a chosen algorithm begin at multiples of 16 bytes");
+                   "rondo::mm: operands must begin at multiples of 16 bytes");
     }
     RONDO_ASSERT(out.is_contiguous() && sum_.is_contiguous() && sum_.sizes() == out.sizes(),
-                 "the sum and the result of a product by a chosen algorithm are contiguous, and of one size");
+                 "rondo::mm: sum and result must be contiguous and of the same size");
     cublasLtMatmulDesc_t made = nullptr;
     require_success(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                     "cublasLtMatmulDescCreate");
@@ -98,17 +99,17 @@ class Product {
     result_ = result.matrix();
   }
 
-  // Those whose results have the same bits whenever they run.
+  // Returns the algorithms whose results always have the same bits.
   std::vector<cublasLtMatmulHeuristicResult_t> algorithms() const {
-    cublasLtMatmulPreference_t made = nullptr;
-    require_success(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
-    const Preference preference(made);
+    cublasLtMatmulPreference_t handle = nullptr;
+    require_success(cublasLtMatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate");
+    const Preference preference(handle);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
-      require_success(cublasLtMatmulPreferenceSetAttribute(made, what, &value, sizeof value),
+      require_success(cublasLtMatmulPreferenceSetAttribute(handle, what, &value, sizeof value),
                       "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-    // In place, partial sums are added in the order in which they come.
+    // In-place reduction adds partial sums in the order of their completion.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (const auto operand :
@@ -119,7 +120,7 @@ class Product {
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         at::cuda::getCurrentCUDABlasLtHandle(), description_.get(), first_.get(), second_.get(),
-        result_.get(), result_.get(), made, kMostAlgorithms, found.data(), &count);
+        result_.get(), result_.get(), handle, kMostAlgorithms, found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED)
       count = 0;
     else
@@ -158,24 +159,26 @@ void run_product(const Tensor& a, const Tensor& b, const Tensor* sum, const Tens
                  std::string_view text) {
   const cuda::Launch launch(a, sum == nullptr ? "mm" : "addmm");
   const std::optional<MatmulAlgorithm> algorithm = parse_matmul_algorithm(text);
-  RONDO_ASSERT(algorithm, "a product names an algorithm of cuBLASLt");
+  RONDO_ASSERT(algorithm, "rondo::mm: the algorithm is malformed");
   const auto refuse = [&](const std::string& why) {
     throw Error(ExitCode::config,
                 fmt::format("compile.matmul_algorithms: algorithm {} of a product [{}, {}] x [{}, {}] {}; "
-                            "measure again with rondo tune",
+                            "measure again with `rondo tune`",
                             text, a.size(0), a.size(1), b.size(0), b.size(1), why));
   };
   if (algorithm->library != cublasLtGetVersion())
-    refuse(fmt::format("is of cuBLASLt {}, and this one is {}", algorithm->library, cublasLtGetVersion()));
+    refuse(
+        fmt::format("is for cuBLASLt {}, but this library is {}", algorithm->library, cublasLtGetVersion()));
   const cublasStatus_t status = Product(a, b, sum, out)
                                     .run(std::bit_cast<cublasLtMatmulAlgo_t>(algorithm->words),
                                          algorithm->workspace_bytes, launch.stream());
   if (status != CUBLAS_STATUS_SUCCESS)
-    refuse(fmt::format("is not taken by this GPU (cuBLASLt's status {})", static_cast<int>(status)));
+    refuse(fmt::format("is not supported by this GPU (cuBLASLt's status {})", static_cast<int>(status)));
   launch.check();
 }
 
-// Before the workspace, which could be of the same size: the first such request gets the planned address.
+// Allocated before the workspace, which may have the same size: the first request gets the planned
+// address.
 Tensor result_of(const Tensor& a, const Tensor& b) { return at::empty({a.size(0), b.size(1)}, a.options()); }
 
 Tensor matmul_cuda(const Tensor& a, const Tensor& b, std::string_view algorithm) {
@@ -197,7 +200,7 @@ Tensor& add_matmul_to_cuda(Tensor& sum, const Tensor& a, const Tensor& b, std::s
 
 // --- measuring ---
 
-// Operands of one product, drawn: a GPU multiplies zeros at a higher clock.
+// Operands of one product, drawn at random: a GPU multiplies zeros at a higher clock.
 struct Operands {
   Tensor a, b, out;
 
@@ -221,7 +224,7 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Of the device alone: it begins when the host has given it all calls.
+  // Time on the device only: it begins after the host has issued all calls.
   template <class Call>
   double seconds_of(const Call& call) {
     at::cuda::sleep(kCyclesAhead);
@@ -247,7 +250,7 @@ class Timer {
 }  // namespace
 
 MatmulTimes measure_matmul(const MatmulShape& shape, c10::Device device) {
-  std::vector<Operands> sets;  // that the caches do not hold together
+  std::vector<Operands> sets;  // that the caches cannot hold together
   sets.emplace_back(shape, device);
   const cuda::Launch launch(sets[0].a, "mm");
   const std::int64_t cache = at::cuda::getDeviceProperties(device.index())->l2CacheSize;
@@ -271,7 +274,7 @@ MatmulTimes measure_matmul(const MatmulShape& shape, c10::Device device) {
   };
   std::vector<double> aten;
   std::vector<std::vector<double>> seconds(found.size());
-  for (int round = 0; round <= kRounds; ++round) {  // the first one warms up
+  for (int round = 0; round <= kRounds; ++round) {  // the first round warms up
     const double usual = seconds_of_calls(with_aten);
     if (round > 0) aten.push_back(usual);
     for (std::size_t i = 0; i < found.size(); ++i) {

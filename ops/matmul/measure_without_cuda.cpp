@@ -1,4 +1,4 @@
-// In the place of matmul_cuda.cpp where the build has no CUDA.
+// Replaces matmul_cuda.cpp in builds without CUDA.
 #include "ops/matmul/matmul.h"
 #include "support/error.h"
 
@@ -6,7 +6,8 @@ namespace rondo {
 
 MatmulTimes measure_matmul(const MatmulShape&, c10::Device) {
   throw Error(ExitCode::environment,
-              "products are measured on a GPU, and this program is built without CUDA; use the preset cuda");
+              "products are measured on a GPU, but this program is built without CUDA; build it with the "
+              "preset cuda");
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Compiled without contraction: the bits of the CPU's.
+// Compiled without contraction, for the bits of the CPU.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/normal_draws/normal_draws_cuda.h"

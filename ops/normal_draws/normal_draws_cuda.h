@@ -1,4 +1,5 @@
-// The kernel of ops/normal_draws/normal_draws.h on CUDA: launched on `stream`, no wait. No LibTorch.
+// The CUDA kernel of ops/normal_draws/normal_draws.h. Runs on `stream` without waiting. No
+// LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +11,8 @@
 
 namespace rondo::cuda {
 
-// x[i] is the draw of element first + i, rounded to fp32 and then to the element's type; i < count.
+// Sets x[i] to the draw of element first + i, rounded to fp32 and then to the element's type, for i
+// < count.
 void draw(Element element, const NormalDraws& draws, std::int64_t first, std::int64_t count, void* x,
           cudaStream_t stream);
 

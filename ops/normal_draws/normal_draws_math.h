@@ -1,10 +1,10 @@
-// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for the host and for devices: the
-// counter-based Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution (Wichura 1988,
-// AS 241). No LibTorch.
+// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for hosts and devices: the
+// counter-based Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution
+// (Wichura 1988, AS 241). No LibTorch.
 //
-// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * /
-// and sqrt of doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal
-// everywhere.
+// REQUIRES: includers are compiled without contraction of products and sums. Then all operations
+// are on integers, casts, and + - * / and sqrt of doubles, which IEEE 754 rounds the same
+// everywhere. So bits are equal everywhere.
 #pragma once
 
 #include <cmath>
@@ -31,8 +31,8 @@ RONDO_DEVICE inline Words philox(Words counter, std::uint32_t key0, std::uint32_
   return counter;
 }
 
-// Natural logarithm of a positive normal double: x = m * 2^e with m in [1/sqrt2, sqrt2), log m = 2
-// atanh((m-1)/(m+1)).
+// Returns the natural logarithm of a positive normal double: x = m * 2^e with m in [1/sqrt2,
+// sqrt2), log m = 2 atanh((m-1)/(m+1)).
 RONDO_DEVICE inline double logarithm(double x) {
   std::uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -57,7 +57,8 @@ RONDO_DEVICE inline double polynomial(const double (&coefficients)[8], double x)
   return value;
 }
 
-// Quantile of the standard normal distribution, 0 < p < 1, about 1e-16 relative (AS 241, PPND16).
+// Returns the quantile of the standard normal distribution for 0 < p < 1, with a relative error of
+// about 1e-16 (AS 241, PPND16).
 RONDO_DEVICE inline double normal_quantile(double p) {
   const double a[8] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
                        1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
@@ -103,13 +104,13 @@ RONDO_DEVICE inline double normal_quantile(double p) {
   return q < 0 ? -z : z;
 }
 
-// One parameter's draws. Truncation maps the uniform into [cdf(-cut), cdf(cut)] before the quantile, as torch
-// does: `low` is the first, `width` the distance of both.
+// The draws of one parameter. Truncation maps the uniform number into [cdf(-cut), cdf(cut)] before
+// the quantile, as torch does: `low` is the lower bound, `width` the length.
 struct NormalDraws {
   double std, low, width;
   std::uint64_t seed, stream;
 
-  // The element at this index of the whole parameter.
+  // Returns the element at this index of the whole parameter.
   RONDO_DEVICE double at(std::int64_t index) const {
     const auto counter = static_cast<std::uint64_t>(index);
     const Words words =

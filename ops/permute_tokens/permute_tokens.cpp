@@ -1,4 +1,4 @@
-// Tokens permuted for experts and back: shape rules, and kernels for the CPU, each row by one thread.
+// Tokens permuted for experts and back: shape rules, and CPU kernels, each row by one thread.
 #include "ops/permute_tokens/permute_tokens.h"
 
 #include <ATen/ops/empty.h>
@@ -48,7 +48,7 @@ Tensor permute_tokens_cpu(const Tensor& x_TD, const Tensor& order_R, const Maybe
         std::fill(out, out + width, Row(0));
         return;
       }
-      RONDO_ASSERT(slot_of[r] >= 0 && slot_of[r] < slots, "a row of permute_tokens is of a slot that exists");
+      RONDO_ASSERT(slot_of[r] >= 0 && slot_of[r] < slots, "permute_tokens: order must hold existing slots");
       const Row* const in = from + slot_of[r] / copies * width;
       if (score == nullptr) {
         std::copy(in, in + width, out);
@@ -92,7 +92,7 @@ Tensor unpermute_tokens_cpu(const Tensor& rows_RD, const Tensor& place_TK, const
 Tensor dot_rows_cpu(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& place_TK,
                     const MaybeTensor& count) {
   const Tensor rows = rows_RD.contiguous(), x = x_TD.contiguous(), place = place_TK.contiguous();
-  RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows has rows of one type");
+  RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows: rows and x must have one dtype");
   const Tensor result = dot_rows_result(rows, place);
   const std::int64_t width = rows.size(1), copies = place.size(1);
   const std::int64_t filled = rows_that_count(count, rows.size(0));
@@ -106,7 +106,7 @@ Tensor dot_rows_cpu(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pla
       to[slot] = 0;
       if (place_of[slot] < 0 || place_of[slot] >= filled) return;
       const Row *const a = left + place_of[slot] * width, *const b = right + slot / copies * width;
-      // Several sums side by side, in a fixed order: one alone would wait for each addition.
+      // Several partial sums in a fixed order: a single sum would wait for each addition.
       constexpr std::int64_t kSums = 16;
       Sum sums[kSums] = {};
       std::int64_t d = 0;
@@ -128,13 +128,15 @@ std::tuple<Tensor, Tensor> order_by_expert_cpu(const Tensor& some_counts, std::i
   const auto* const count = counts.const_data_ptr<std::int32_t>();
   auto* const row_at = order.mutable_data_ptr<std::int64_t>();
   auto* const place_of = place.mutable_data_ptr<std::int64_t>();
-  std::vector<std::int64_t> begins(static_cast<std::size_t>(ranks * experts));  // of each run, by rank
+  // of each run, by rank
+  std::vector<std::int64_t> begins(static_cast<std::size_t>(ranks * experts));
   std::exclusive_scan(count, count + counts.numel(), begins.begin(), std::int64_t{0});
   std::int64_t filled = 0;
   for (std::int64_t expert = 0; expert < experts; ++expert)
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const std::int64_t run = rank * experts + expert;
-      RONDO_ASSERT(count[run] >= 0 && count[run] <= rows - filled, "what came has room");
+      RONDO_ASSERT(count[run] >= 0 && count[run] <= rows - filled,
+                   "order_by_expert: the counts exceed the rows");
       for (std::int64_t i = 0; i < count[run]; ++i, ++filled) {
         const std::int64_t row = begins[static_cast<std::size_t>(run)] + i;
         row_at[filled] = row;

@@ -1,6 +1,6 @@
-// One warp a row, 16 bytes a lane where rows are aligned. Compiled without contraction, and every sum has the
-// order of the CPU's, so that bits are equal. No result overlaps an operand, so several loads are under way
-// at once.
+// One warp per row, 16 bytes per lane if rows are aligned. Compiled without contraction, and every
+// sum has the order of the CPU's, so that bits are equal. No result overlaps an operand, so several
+// loads are in flight at once.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Half a warp a slot: lane i sums the elements i, i + 16, ... as the CPU's i-th sum does, and the 16 sums are
-// added in their order.
+// Half a warp per slot: lane i sums the elements i, i + 16, ... like the CPU's i-th sum, and the 16
+// sums are added in order.
 constexpr int kSums = 16;
 
 template <class T>
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0 && slot < slots) result[slot] = counts ? total : Sum(0);
 }
 
-// Block b writes run b, by rank; the last block what lies behind all runs. Each adds up the counts before its
-// own, in both orders: there are as many runs as experts.
+// Block b writes run b, by rank; the last block the rows after all runs. Each adds up the counts
+// before its own, in both orders: there are as many runs as experts.
 __global__ void __launch_bounds__(kThreads)
     order_kernel(const std::int32_t* __restrict__ counts, std::int64_t ranks, std::int64_t experts,
                  std::int64_t rows, std::int64_t* __restrict__ order, std::int64_t* __restrict__ place) {

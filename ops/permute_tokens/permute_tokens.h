@@ -1,27 +1,28 @@
-// Rows of tokens, gathered for experts and added up again. Shapes are static, no result depends on the number
-// of threads, nothing is added atomically, and the host reads nothing: how many rows count stays on the
-// device.
+// Gathers rows of tokens for experts and sums them again. Shapes are static, no result depends on
+// the number of threads, no addition is atomic, and the host reads nothing: the number of valid
+// rows stays on the device.
 //
-// Each of T tokens has K slots; slot t * K + k is token t's k-th expert. `order` says which slot a row is of,
-// `place` in which row a slot is. Rows from `count` on (int32 [], all of them where it is absent) are never
-// read and come out as zeros; a slot whose place is at or behind `count` has no row.
+// Each of T tokens has K slots; slot t * K + k is token t's k-th expert. `order` maps rows to
+// slots, `place` slots to rows. Rows from `count` on (int32 []; absent: all rows are valid) are
+// never read and are zero in results. A slot whose place is `count` or greater has no row.
 //
 //   rondo::permute_tokens(x, order, count, copies, scores) -> [R, D]
 //     x [T, D], order int64 [R], scores [T, K] or absent; copies is K
-//     row r is x[order[r] / copies], times the score of slot order[r] where there are scores
+//     row r is x[order[r] / copies], times the score of slot order[r] if there are scores
 //   rondo::unpermute_tokens(rows, place, count, scores) -> [T, D]
 //     rows [R, D], place int64 [T, K]
 //     the sum over a token's slots of their rows, times their scores, in the order of the slots
 //   rondo::dot_rows(rows, x, place, count) -> [T, K]
-//     the product of each slot's row with its token's row of x [T, D]: what a score's gradient is
+//     the dot product of each slot's row and its token's row of x [T, D]: the gradient of a score
 //   rondo::order_by_expert(counts, rows, group) -> (order, place), int64 [R] each; R is `rows`
-//     counts int32 [n, E], at most R together: how many rows came from rank p for expert e
-//     of rows that lie by rank and then by expert: row order[r] is the r-th by expert and then by rank, and
-//     row r is the place[r]-th; those behind what came stay where they are. `group` is that of the ranks:
-//     only the verifier looks at it
+//     counts int32 [n, E], at most R in total: the number of rows from rank p for expert e
+//     For rows ordered by rank and then by expert: row order[r] is the r-th by expert and then by
+//     rank, and row r is the place[r]-th. Rows after the received ones keep their place. `group` is
+//     the group of the ranks; only the verifier uses it.
 //
-// x and rows: f32, bf16 or f64. Scores and what is summed: f32, or f64 for f64; permute_tokens rounds once.
-// Results are contiguous. The first three are each other's derivatives: parallel/expert_parallel.cpp.
+// x and rows are f32, bf16 or f64. Scores and sums are f32, or f64 for f64; permute_tokens rounds
+// once. Results are contiguous. The first three are each other's derivatives:
+// parallel/expert_parallel.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,7 +36,7 @@ namespace rondo {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-// No autograd.
+// Not differentiable.
 at::Tensor permute_tokens(const at::Tensor& x_TD, const at::Tensor& order_R, const MaybeTensor& count,
                           std::int64_t copies, const MaybeTensor& scores_TK = {});
 at::Tensor unpermute_tokens(const at::Tensor& rows_RD, const at::Tensor& place_TK, const MaybeTensor& count,
@@ -48,7 +49,7 @@ struct RowOrder {
 };
 RowOrder order_by_expert(const at::Tensor& counts, std::int64_t rows, std::string_view group);
 
-// The results that kernels of every device and the shape rules begin with: allocated, not written.
+// Allocate the uninitialized results, for the kernels of every device and the shape rules.
 at::Tensor permute_tokens_result(const at::Tensor& x_TD, const at::Tensor& order_R);
 at::Tensor unpermute_tokens_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
 at::Tensor dot_rows_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);

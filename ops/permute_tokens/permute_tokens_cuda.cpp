@@ -49,7 +49,7 @@ Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pl
                      const MaybeTensor& count) {
   const cuda::Launch launch(rows_RD, "dot_rows");
   const Tensor rows = rows_RD.contiguous(), x = x_TD.contiguous(), place = place_TK.contiguous();
-  RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows has rows of one type");
+  RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows: rows and x must have one dtype");
   const Tensor result = dot_rows_result(rows, place);
   if (result.numel() == 0) return result;
   cuda::dot_rows(launch.element(rows), rows.const_data_ptr(), x.const_data_ptr(),

@@ -1,6 +1,6 @@
-// The kernels of ops/permute_tokens/permute_tokens.h on CUDA, for contiguous memory: launched on `stream`, no
-// wait, no memory of their own, the same bits as the CPU's. Pointers that may be absent are null there. No
-// LibTorch.
+// The CUDA kernels of ops/permute_tokens/permute_tokens.h, for contiguous memory. They run on
+// `stream`, do not wait, allocate no memory, and give the same bits as the CPU's. Optional operands
+// may be null. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// RMSNorm: checks, shape rules, and kernels for the CPU. Sums of a row are added up in a fixed number of
-// lanes, sums over rows in a fixed number of parts, so that bits depend on shapes alone.
+// RMSNorm: checks, shape rules, and CPU kernels. Sums of a row have a fixed number of lanes, sums
+// over rows a fixed number of parts, so that bits depend only on shapes.
 #include "ops/rms_norm/rms_norm.h"
 
 #include <ATen/ops/empty.h>
@@ -36,8 +36,8 @@ void check_norm(const char* op, const Tensor& x, const Tensor& weight) {
   check_float(op, "x", x);
   check_float(op, "weight", weight);
   RONDO_ASSERT((x.scalar_type() == at::kDouble) == (weight.scalar_type() == at::kDouble),
-               std::string(op) + ": x and weight are both float64 or neither is");
-  RONDO_ASSERT(x.dim() > 0 && x.size(-1) > 0, std::string(op) + ": x has rows of at least one column");
+               std::string(op) + ": x and weight must both be float64, or neither");
+  RONDO_ASSERT(x.dim() > 0 && x.size(-1) > 0, std::string(op) + ": x must have at least one column");
   check_operand(op, "weight", weight, {x.size(-1)}, weight.scalar_type());
 }
 
@@ -50,7 +50,7 @@ std::vector<std::int64_t> sizes_of_inverse(const Tensor& x) {
 template <class X, class W>
 using Wider = std::conditional_t<std::is_same_v<X, W>, X, decltype(SumOf<X>() + SumOf<W>())>;
 
-// Sixteen sums side by side, as the compiler may not make them out of one.
+// Sixteen partial sums, because the compiler may not split one sum.
 template <class Sum, class Term>
 Sum sum_over(std::int64_t count, Term term) {
   constexpr std::int64_t kLanes = 16;
@@ -64,7 +64,7 @@ Sum sum_over(std::int64_t count, Term term) {
   return sum;
 }
 
-// Of x, or of `sum`, which x + residual is written to; both are contiguous, or neither is there.
+// Normalizes x, or x + residual, which is written to `sum`. Both are contiguous, or both undefined.
 void normalize(const Tensor& x_in, const Tensor& residual, const Tensor& sum, const Tensor& weight_in,
                double eps, const Tensor& y, const Tensor& inverse_rms) {
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
@@ -120,7 +120,8 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_cpu(const Tensor& x, const Tenso
   return {sum, y, inverse_rms};
 }
 
-// The gradients of a run of rows; adds to `sums` what they give the weight.
+// Computes the gradients of a run of rows and adds the rows' part of the weight's gradient to
+// `sums`.
 template <class G, class X, class W>
 struct BackwardRows {
   using Sum = SumOf<X>;
@@ -131,7 +132,7 @@ struct BackwardRows {
   const W* weight;
   const Sum* inverse_rms;
   std::int64_t width;
-  const X* grad_sum;  // contiguous, or none
+  const X* grad_sum;  // contiguous, or null
   X* grad_x;
 
   void run(std::int64_t begin, std::int64_t end, Sum* sums) const {
@@ -147,7 +148,7 @@ struct BackwardRows {
       const Sum sum =
           sum_over<Sum>(width, [&](std::int64_t d) { return of_normalized(d) * static_cast<Sum>(in[d]); });
       const Sum pull = rms_norm::pull(sum, width, inverse);
-      // Rounded before a sum, as the op without one does.
+      // Rounded before the addition, as in the op without a sum.
       const auto gradient_at = [&](std::int64_t d) {
         const auto value = static_cast<Sum>(in[d]);
         sums[d] += static_cast<Sum>(g[d]) * value * inverse;
@@ -165,10 +166,10 @@ struct BackwardRows {
   }
 };
 
-// Sums of parts of the rows, then the sum of these, whatever the number of threads.
+// Sums of parts of the rows, then the sum of these, for any number of threads.
 constexpr std::int64_t kParts = 64;
 
-// grad_sum is contiguous, or not there.
+// grad_sum is contiguous, or undefined.
 void write_gradients(const Tensor& grad_in, const Tensor& x_in, const Tensor& weight_in,
                      const Tensor& inverse_in, const Tensor& grad_sum, const Tensor& grad_x,
                      const Tensor& grad_weight) {
@@ -227,7 +228,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     auto [y, inverse_rms] = handle.call(x, weight, eps);
     context->save_for_backward({x, weight, inverse_rms});
     context->mark_non_differentiable({inverse_rms});
-    context->set_materialize_grads(false);  // inverse_rms has no gradient: no zeros in its place
+    context->set_materialize_grads(false);  // inverse_rms has no gradient; no zeros replace it
     return {y, inverse_rms};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

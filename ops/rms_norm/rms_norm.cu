@@ -1,6 +1,6 @@
-// A block takes a row, or in the backward one row after the other, and holds it in registers: x and grad are
-// read once. Of narrow rows, the heads of queries and keys, a block takes several beside each other, some
-// lanes of a warp a row.
+// A block takes one row, or in the backward one row after the other, and holds it in registers: x
+// and grad are read once. For narrow rows, the heads of queries and keys, a block takes several
+// rows side by side, some lanes of a warp per row.
 #include <algorithm>
 #include <type_traits>
 
@@ -13,8 +13,8 @@ namespace rondo::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr std::int64_t kMostParts =
-    512;  // blocks that add up gradients of the weight: about four a multiprocessor
+// Blocks that sum gradients of the weight: about four per multiprocessor.
+constexpr std::int64_t kMostParts = 512;
 constexpr int kNarrowThreads = 256;
 constexpr std::int64_t kNarrow = kWarp * kVector;  // elements that a warp holds
 static_assert(rms_norm::kWidestRow == 2 * kMostThreads * kVector);
@@ -22,7 +22,7 @@ static_assert(rms_norm::kWidestRow == 2 * kMostThreads * kVector);
 template <class X, class W>
 using Wider = std::conditional_t<std::is_same_v<X, W>, X, float>;
 
-// Where piece p of a thread begins in its row.
+// Returns the beginning of a thread's piece in its row.
 __device__ std::int64_t first_of(int piece) {
   return (static_cast<std::int64_t>(piece) * blockDim.x + threadIdx.x) * kVector;
 }
@@ -104,14 +104,14 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // --- narrow rows ---
 
-// Lanes that hold a row, a power of two.
+// Returns the lanes that hold a row, a power of two.
 __host__ __device__ constexpr int lanes_of(std::int64_t width) {
   int lanes = 1;
   while (lanes * kVector < width) lanes *= 2;
   return lanes;
 }
 
-// The sum over the lanes of a row, in each of them.
+// Returns the sum over the lanes of a row to each of them.
 __device__ float row_sum(float x, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
   return x;
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kNarrowThreads)
   parts[blockIdx.x * width + threadIdx.x] = sum;
 }
 
-// Blocks of 32 columns times 8 groups of parts; one order of adding for each column.
+// Blocks of 32 columns times 8 groups of parts, with one order of additions for each column.
 constexpr int kColumns = 32, kGroups = 8;
 __global__ void sum_kernel(const float* parts, std::int64_t count, std::int64_t width, float* grad_weight) {
   __shared__ float sums[kGroups][kColumns];

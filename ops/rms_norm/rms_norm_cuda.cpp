@@ -14,14 +14,14 @@ namespace {
 
 using at::Tensor;
 
-// `x` are rows, and weight is contiguous.
+// `x` has two dimensions, and weight is contiguous.
 cuda::RmsNormRows operands(const cuda::Launch& launch, const Tensor& x, const Tensor& weight) {
-  RONDO_ASSERT(x.size(1) <= rms_norm::kWidestRow, "rms_norm on CUDA is for rows that fit into registers");
+  RONDO_ASSERT(x.size(1) <= rms_norm::kWidestRow, "rms_norm on CUDA requires rows that fit into registers");
   return {x.size(0),          x.size(1),   launch.element(x),      launch.element(weight),
           x.const_data_ptr(), x.stride(0), weight.const_data_ptr()};
 }
 
-// Of x, or of `sum`, which x + residual is written to; both are contiguous, or neither is there.
+// Normalizes x, or x + residual, which is written to `sum`. Both are contiguous, or both undefined.
 void normalize(const cuda::Launch& launch, const Tensor& x_in, const Tensor& residual, const Tensor& sum,
                const Tensor& weight_in, double eps, const Tensor& y, const Tensor& inverse_rms) {
   if (x_in.numel() == 0) return;
@@ -47,7 +47,7 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_cuda(const Tensor& x, const Tens
   return {sum, y, inverse_rms};
 }
 
-// grad_sum is contiguous, or not there.
+// grad_sum is contiguous, or undefined.
 void write_gradients(const cuda::Launch& launch, const Tensor& grad_in, const Tensor& x_in,
                      const Tensor& weight_in, const Tensor& inverse_in, const Tensor& grad_sum,
                      const Tensor& grad_x, const Tensor& grad_weight) {

@@ -1,5 +1,5 @@
-// The kernels of ops/rms_norm/rms_norm.h on CUDA: plain addresses, checked by the caller. Launched on
-// `stream`, no wait. No LibTorch.
+// The CUDA kernels of ops/rms_norm/rms_norm.h: plain addresses, checked by the caller. They run on
+// `stream` without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,19 +15,20 @@ struct RmsNormRows {
   Element x_element, weight_element;  // f32 or bf16
   const void* x;
   std::int64_t x_stride;  // elements from row to row
-  const void* weight;     // `width`
+  const void* weight;     // `width` elements
 };
 
-// y is bf16 if both x and weight are, and f32 otherwise; inverse_rms holds `rows`. What is normalized is x,
-// or where there is a `sum`, that: x + residual, both in x's dtype with rows side by side.
+// Normalizes x or, if `sum` is set, sum = x + residual; both have x's dtype and contiguous rows. y
+// is bf16 if x and weight are, otherwise f32. inverse_rms has `rows` elements.
 void rms_norm(const RmsNormRows& in, const void* residual, void* sum, float eps, void* y, float* inverse_rms,
               cudaStream_t stream);
 
-// The sums of that many parts of the rows make grad_weight; `parts` below holds so many times `width`.
+// Returns the number of parts of the rows whose sums make grad_weight. `parts` below holds that
+// number times `width`.
 std::int64_t rms_norm_parts(std::int64_t rows, std::int64_t width);
 
-// grad has y's dtype, grad_x and grad_sum have x's. grad_sum, with rows side by side, is added to grad_x; it
-// may be null.
+// grad has y's dtype; grad_x and grad_sum have x's. grad_sum, with contiguous rows, is added to
+// grad_x; it may be null.
 void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
                        const float* inverse_rms, const void* grad_sum, void* grad_x, float* parts,
                        float* grad_weight, cudaStream_t stream);

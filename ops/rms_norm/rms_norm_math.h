@@ -1,4 +1,4 @@
-// The arithmetic of RMSNorm (ops/rms_norm/rms_norm.h): what CPU and CUDA share. No LibTorch.
+// The arithmetic of RMSNorm (ops/rms_norm/rms_norm.h), shared by CPU and CUDA. No LibTorch.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace rondo::rms_norm {
 
-// What the CUDA kernel holds in registers.
+// The longest row that the CUDA kernel holds in registers.
 constexpr std::int64_t kWidestRow = 16384;
 
 RONDO_DEVICE inline float square_root(float x) { return sqrtf(x); }
@@ -23,7 +23,7 @@ template <class T>
 RONDO_DEVICE inline T normalized(T x, T inverse_rms, T weight) {
   return x * inverse_rms * weight;
 }
-// The factor of x in grad_x, from the sum of g * x over the row.
+// Returns the factor of x in grad_x, from the sum of g * x over the row.
 template <class T>
 RONDO_DEVICE inline T pull(T sum, std::int64_t width, T inverse_rms) {
   return sum / static_cast<T>(width) * inverse_rms * inverse_rms * inverse_rms;

@@ -18,7 +18,7 @@ namespace {
 
 using at::Tensor;
 
-// Turns a head of `half` pairs; `sign` turns it back.
+// Rotates a head of `half` pairs; a negative `sign` rotates back.
 template <class T, class Sum>
 void turn_head(const T* from, rope::Pairs in, T* to, rope::Pairs out, const Sum* cos, const Sum* sin,
                Sum sign, std::int64_t half) {
@@ -117,7 +117,7 @@ Tensor rope_of(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inter
 
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   check_float("rope", "x", x);
-  RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x is [B, T, H, D], and D is even");
+  RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x must be [B, T, H, D] with an even D");
   const std::int64_t tables = cos.dim() == 4 && cos.size(0) == 1 ? 1 : x.size(0);
   check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, sum_dtype(x));
   check_operand("rope", "sin", sin, cos.sizes(), sum_dtype(x));

@@ -1,4 +1,4 @@
-// A thread turns eight neighbouring pairs of a head, or fewer at its end.
+// A thread rotates eight consecutive pairs of a head, or fewer at its end.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/rope/rope_cuda.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Pairs [first, first + 8) of a head of 2 * `half` elements.
+// Loads pairs [first, first + 8) of a head of 2 * `half` elements.
 template <bool kAligned, class T>
 __device__ void load_pairs(const T* head, std::int64_t first, std::int64_t half, bool neighbours,
                            float (&a)[kVector], float (&b)[kVector]) {

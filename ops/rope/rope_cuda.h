@@ -1,5 +1,5 @@
-// The kernel of ops/rope/rope.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no
-// wait. No LibTorch.
+// The CUDA kernel of ops/rope/rope.h: plain addresses, checked by the caller. Runs on `stream`
+// without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,10 +11,10 @@
 namespace rondo::cuda {
 
 struct RopeHeads {
-  std::int64_t batch, time, heads, width;               // of x and y, none of them 0; y is contiguous
+  std::int64_t batch, time, heads, width;               // of x and y, all positive; y is contiguous
   std::int64_t batch_stride, time_stride, head_stride;  // of x, in elements; the last one is 1
   Element element;                                      // of x and y: f32 or bf16
-  bool one_table;  // cos and sin [T, D / 2] for all of the batch, not [B, T, D / 2]
+  bool one_table;  // cos and sin are [T, D / 2] for the whole batch, not [B, T, D / 2]
 };
 
 void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,

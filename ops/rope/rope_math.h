@@ -1,4 +1,5 @@
-// The arithmetic of one pair of a rotary embedding (ops/rope/rope.h): what CPU and CUDA share. No LibTorch.
+// The arithmetic of one pair of a rotary embedding (ops/rope/rope.h), shared by CPU and CUDA. No
+// LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace rondo::rope {
 
-// Where the pairs of a head lie: pair i is at [i * step] and [i * step + second].
+// Layout of the pairs of a head: pair i is at [i * step] and [i * step + second].
 struct Pairs {
   std::int64_t step, second;
 };
@@ -15,7 +16,7 @@ RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
   return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
 }
 
-// T: float or double, or on the CPU a vector of them.
+// T is float or double, or on the CPU a vector of them.
 template <class T>
 struct Pair {
   T first, second;

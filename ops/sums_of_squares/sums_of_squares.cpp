@@ -17,7 +17,7 @@ namespace {
 
 using squares::kChunk, squares::kLanes;
 
-// Of one chunk's elements, or of all chunks' sums.
+// Sums one chunk's elements, or the sums of all chunks.
 template <class T, class Addend>
 double add_lanes(const T* x, std::int64_t count, const Addend& addend) {
   double lanes[kLanes] = {};

@@ -1,4 +1,5 @@
-// A block takes a chunk of a tensor, a thread a lane; then a block takes the sums of a tensor's chunks.
+// A block takes a chunk of a tensor, a thread a lane. Then a block takes the sums of a tensor's
+// chunks.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/tensor_chunks.cuh"
@@ -20,7 +21,7 @@ __device__ double addend(T x) {
     return squares::square(widened(x));
 }
 
-// The sum of x[first], ..., x[end - 1] in the order of the lanes, in thread 0.
+// Returns to thread 0 the sum of x[first], ..., x[end - 1] in the order of the lanes.
 template <class T>
 __device__ double add_lanes(const T* x, std::int64_t first, std::int64_t end) {
   __shared__ double lanes[kLanes];

@@ -16,7 +16,7 @@ namespace {
 at::Tensor sums_of_squares_cuda(at::TensorList tensors) {
   const at::Tensor sums = sums_of_squares_result(tensors);
   const cuda::Launch launch(sums, "sums_of_squares");
-  std::vector<at::Tensor> contiguous;  // until the launches
+  std::vector<at::Tensor> contiguous;  // alive until the launches
   std::map<cuda::Element, std::vector<cuda::SquaredTensor>> by_element;
   std::int64_t chunks = 0;
   for (const at::Tensor& tensor : tensors) {

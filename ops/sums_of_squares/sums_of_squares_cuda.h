@@ -1,5 +1,5 @@
-// The kernels of ops/sums_of_squares/sums_of_squares.h on CUDA: plain addresses, checked by the caller.
-// Launched on `stream`, no wait. No LibTorch.
+// The CUDA kernels of ops/sums_of_squares/sums_of_squares.h: plain addresses, checked by the
+// caller. They run on `stream` without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,11 +14,11 @@ namespace rondo::cuda {
 struct SquaredTensor {
   const void* x;
   std::int64_t count;  // elements
-  std::int32_t index;  // of its sum
+  std::int32_t index;  // index of its sum
 };
 
-// All tensors are of `element`, f32 or bf16. chunk_sums: room for squares::chunks_of(count) of each. Two
-// launches for every 141 tensors.
+// All tensors have `element`, f32 or bf16. chunk_sums has room for squares::chunks_of(count)
+// numbers of each. Two launches for every 141 tensors.
 void sums_of_squares(Element element, std::span<const SquaredTensor> tensors, double* chunk_sums,
                      double* sums, cudaStream_t stream);
 

@@ -1,8 +1,8 @@
-// The order of a sum (ops/sums_of_squares/sums_of_squares.h): what CPU and CUDA share. No LibTorch.
+// The order of a sum (ops/sums_of_squares/sums_of_squares.h), shared by CPU and CUDA. No LibTorch.
 //
-// Elements are added in chunks, and then the chunks' sums in the same way: lane l of kLanes adds elements l,
-// l + kLanes, l + 2 kLanes, ..., and then the upper half of the lanes is added to the lower, until one is
-// left.
+// Elements are added in chunks, and then the chunks' sums in the same way. Lane l of kLanes adds
+// elements l, l + kLanes, l + 2 kLanes, .... Then the upper half of the lanes is added to the lower
+// half, until one lane is left.
 #pragma once
 
 #include <cstdint>

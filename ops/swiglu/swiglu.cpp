@@ -1,4 +1,4 @@
-// SwiGLU: checks, shape rules, and kernels for the CPU, a row at a time.
+// SwiGLU: checks, shape rules, and CPU kernels, a row at a time.
 #include "ops/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>
@@ -41,7 +41,7 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
   return result;
 }
 
-// Rows of both gradients, `stride` elements from one to the next.
+// Writes rows of both gradients, `stride` elements apart.
 template <class T>
 void write_gradients(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in, T* grad_gate,
                      T* grad_up, std::int64_t stride) {
@@ -127,7 +127,7 @@ std::tuple<Tensor, Tensor> swiglu_gradients(const Tensor& grad, const Tensor& ga
 Tensor swiglu_joined_gradient(const Tensor& grad, const Tensor& gate, const Tensor& up) {
   constexpr const char* kOp = "swiglu_backward_joined";
   check_gradients(kOp, grad, gate, up);
-  RONDO_ASSERT(gate.dim() > 0, std::string(kOp) + ": gate has rows");
+  RONDO_ASSERT(gate.dim() > 0, std::string(kOp) + ": gate must have at least one dimension");
   std::vector<std::int64_t> sizes = gate.sizes().vec();
   sizes.back() *= 2;
   return at::empty(sizes, gate.options());

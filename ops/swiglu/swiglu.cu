@@ -1,4 +1,5 @@
-// A thread takes eight neighbours, a block a piece of a row. Rows that lie side by side are one.
+// A thread takes eight consecutive elements, a block a piece of a row. Contiguous rows are treated
+// as one.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/swiglu/swiglu_cuda.h"
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
   store_some<kAligned>(grad_up + row * stride, first, width, u);
 }
 
-// The same as one row where nothing lies apart: results' rows are `stride` apart.
+// Returns the operands as one row if there are no gaps. Rows of results are `stride` apart.
 SwigluRows as_few_rows(const SwigluRows& in, std::int64_t stride) {
   if (in.gate_stride != in.width || in.up_stride != in.width || stride != in.width) return in;
   SwigluRows one = in;

@@ -11,7 +11,7 @@ namespace {
 
 using at::Tensor;
 
-// `gate` and `up` are rows.
+// `gate` and `up` have two dimensions.
 cuda::SwigluRows rows_of_swiglu(const cuda::Launch& launch, const Tensor& gate, const Tensor& up) {
   return {gate.size(0),   gate.size(1),        launch.element(gate), gate.const_data_ptr(),
           gate.stride(0), up.const_data_ptr(), up.stride(0)};

@@ -1,5 +1,5 @@
-// The kernels of ops/swiglu/swiglu.h on CUDA: plain addresses, f32 or bf16, checked by the caller. Launched
-// on `stream`, no wait. No LibTorch.
+// The CUDA kernels of ops/swiglu/swiglu.h: plain addresses, f32 or bf16, checked by the caller.
+// They run on `stream` without waiting. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ struct SwigluRows {
   std::int64_t up_stride;
 };
 
-// The rows of y and of grad lie side by side.
+// The rows of y and of grad are contiguous.
 void swiglu(const SwigluRows& in, void* y, cudaStream_t stream);
 // The rows of both results are `stride` elements apart.
 void swiglu_backward(const SwigluRows& in, const void* grad, void* grad_gate, void* grad_up,

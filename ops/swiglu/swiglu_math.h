@@ -1,4 +1,5 @@
-// The arithmetic of one element of SwiGLU (ops/swiglu/swiglu.h): what CPU and CUDA share. No LibTorch.
+// The arithmetic of one element of SwiGLU (ops/swiglu/swiglu.h), shared by CPU and CUDA. No
+// LibTorch.
 #pragma once
 
 #include "ops/kernel/device.h"

@@ -1,9 +1,9 @@
-// Copies between the memories of device and host, on streams beside the step's, one for each direction. A
-// transfer begins after what the step's stream was given before, and its end makes that stream wait for it.
-// Within a recording that is a fork and a join, so the recording that holds the start holds the end
-// (compiler/ir/segments.h).
+// Copies between device and host memory, on two streams other than the step's, one for each
+// direction. A transfer begins after all earlier work on the step's stream, and its end makes that
+// stream wait for it. In a recording these are a fork and a join, so the recording with the start
+// also has the end (compiler/ir/segments.h).
 //
-// A copy in the background needs pinned memory of the host: what ReplayDevice::reserve_on_host gives.
+// A background copy requires pinned host memory, as ReplayDevice::reserve_on_host allocates.
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAException.h>
@@ -28,7 +28,7 @@ class Transfers {
   void start(const Tensor& to, const Tensor& from) {
     RONDO_ASSERT(
         from.is_non_overlapping_and_dense() && from.strides() == to.strides() && from.nbytes() == to.nbytes(),
-        "what is transferred has no gaps, and lies alike in both memories");
+        "a transfer requires tensors without gaps, and with the same layout");
     const c10::DeviceIndex device = device_of(to, from);
     const c10::cuda::CUDAGuard guard(device);
     const std::lock_guard lock(mutex_);
@@ -46,7 +46,7 @@ class Transfers {
   void end(const Tensor& to, const Tensor& from) {
     const std::lock_guard lock(mutex_);
     const auto found = under_way_.find(to.const_data_ptr());
-    RONDO_ASSERT(found != under_way_.end(), "a transfer is started before it is awaited, and awaited once");
+    RONDO_ASSERT(found != under_way_.end(), "a transfer must be started before its end, and ended once");
     found->second.block(c10::cuda::getCurrentCUDAStream(device_of(to, from)));
     under_way_.erase(found);
   }
@@ -64,17 +64,17 @@ class Transfers {
   }
 
   std::mutex mutex_;
-  std::unordered_map<const void*, at::cuda::CUDAEvent> under_way_;  // by where it goes
+  std::unordered_map<const void*, at::cuda::CUDAEvent> under_way_;  // by destination
   std::map<std::pair<c10::DeviceIndex, bool>, CUDAStream> streams_;
 };
 
-// Never destroyed: nothing of CUDA may outlive its runtime in a static destructor.
+// Never destroyed: no CUDA object may outlive its runtime in a static destructor.
 Transfers& transfers() {
   static auto* const all = new Transfers();
   return *all;
 }
 
-// Where one of the two lies on the CPU, the dispatcher goes by the other.
+// If one of the two is on the CPU, the dispatcher uses the other's device.
 void start_transfer(Tensor& to, const Tensor& from) { transfers().start(to, from); }
 void end_transfer(const Tensor& to, const Tensor& from) { transfers().end(to, from); }
 

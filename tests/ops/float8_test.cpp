@@ -243,7 +243,7 @@ TEST_CASE("quantizing gives the same bits whatever the number of threads") {
 TEST_CASE("float8 refuses what it has no kernel for, and says what") {
   const Tensor x = at::randn({128, 256});
   const auto whole = [](const Tensor& of) { return std::vector<Argument>{of, 0, 0, kE4m3, false}; };
-  check_refused("and x is Half", "quantize_float8", whole(x.to(at::kHalf)));
+  check_refused("but x is Half", "quantize_float8", whole(x.to(at::kHalf)));
   check_refused("x must be a matrix with dense rows or dense columns", "quantize_float8",
                 whole(at::randn({4, 4, 4})));
   CHECK_THROWS_WITH(

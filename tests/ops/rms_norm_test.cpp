@@ -100,23 +100,23 @@ TEST_CASE("rms_norm gives the same bits whatever the number of threads") {
 
 TEST_CASE("rms_norm refuses what it has no kernel for") {
   const Tensor x = at::randn({2, 4}).to(at::kHalf), weight = at::randn({4}), wide = weight.to(at::kDouble);
-  check_refused("rms_norm is for float32 and bfloat16, on the CPU for float64 too, and x is Half", "rms_norm",
+  check_refused("rms_norm supports float32, bfloat16 and, on the CPU, float64, but x is Half", "rms_norm",
                 {x, weight, 1e-5});
-  check_refused("and weight is Half", "rms_norm", {weight, x[0], 1e-5});
-  check_refused("x and weight are both float64 or neither is", "rms_norm", {weight, wide, 1e-5});
+  check_refused("but weight is Half", "rms_norm", {weight, x[0], 1e-5});
+  check_refused("x and weight must both be float64, or neither", "rms_norm", {weight, wide, 1e-5});
 }
 
 TEST_CASE("rms_norm refuses operands that do not fit each other, and says which one") {
   const Tensor x = at::randn({3, 4}), weight = at::randn({4}), inverse = at::randn({3, 1});
   const Tensor narrow = x.to(at::kBFloat16), one = at::randn({}), flat = at::randn({12});
-  check_refused("weight is Float [3], and has to be Float [4]", "rms_norm", {x, inverse.view(3), 1e-5});
-  check_refused("x has rows of at least one column", "rms_norm", {one, weight, 1e-5});
+  check_refused("weight is Float [3], but must be Float [4]", "rms_norm", {x, inverse.view(3), 1e-5});
+  check_refused("x must have at least one column", "rms_norm", {one, weight, 1e-5});
   const char* const norm = "rms_norm_backward";
-  check_refused("grad is BFloat16 [3, 4], and has to be Float [3, 4]", norm, {narrow, x, weight, inverse});
+  check_refused("grad is BFloat16 [3, 4], but must be Float [3, 4]", norm, {narrow, x, weight, inverse});
   check_refused("grad is Float [12]", norm, {flat, x, weight, inverse});
   check_refused("weight is Float [3, 4]", norm, {x, x, x, inverse});
   check_refused("inverse_rms is Float [4]", norm, {x, x, weight, weight});
-  check_refused("residual is BFloat16 [3, 4], and has to be Float [3, 4]", "add_rms_norm",
+  check_refused("residual is BFloat16 [3, 4], but must be Float [3, 4]", "add_rms_norm",
                 {x, narrow, weight, 1e-5});
   check_refused("grad_sum is Float [12]", "add_rms_norm_backward", {x, x, weight, inverse, flat});
   check_refused("inverse_rms is BFloat16 [3, 1]", norm, {x, x, weight, inverse.to(at::kBFloat16)});

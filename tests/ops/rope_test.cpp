@@ -71,22 +71,22 @@ TEST_CASE("rope of no tokens gives none") {
 
 TEST_CASE("rope refuses what it has no kernel for") {
   const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kHalf), table = at::randn({1, 2, 1, 2});
-  check_refused("and x is Half", "rope", {heads, table, table, false, false});
+  check_refused("but x is Half", "rope", {heads, table, table, false, false});
 }
 
 TEST_CASE("rope refuses operands that do not fit each other, and says which one") {
   const Tensor heads = at::randn({3, 2, 1, 4}), table = at::randn({1, 2, 1, 2});
   const Tensor two = at::randn({2, 2, 1, 2}), x = at::randn({3, 4});
-  check_refused("cos is Float [2, 2, 1, 2], and has to be Float [3, 2, 1, 2]", "rope",
+  check_refused("cos is Float [2, 2, 1, 2], but must be Float [3, 2, 1, 2]", "rope",
                 {heads, two, two, false, false});
   check_refused("cos is Float [3, 4]", "rope", {heads, x, x, false, false});
-  check_refused("cos is Float [1, 2, 1, 2], and has to be Double", "rope",
+  check_refused("cos is Float [1, 2, 1, 2], but must be Double", "rope",
                 {heads.to(at::kDouble), table, table, false, false});
   check_refused("cos is BFloat16", "rope", {heads, table.to(at::kBFloat16), table, false, false});
   check_refused("sin is Float [2, 2, 1, 2]", "rope", {heads, table, two, false, false});
-  check_refused("x is [B, T, H, D], and D is even", "rope",
+  check_refused("x must be [B, T, H, D] with an even D", "rope",
                 {at::randn({3, 2, 1, 5}), table, table, true, false});
-  check_refused("x is [B, T, H, D], and D is even", "rope", {x, table, table, true, false});
+  check_refused("x must be [B, T, H, D] with an even D", "rope", {x, table, table, true, false});
 }
 
 }  // namespace rondo

@@ -69,7 +69,7 @@ TEST_CASE("sums_of_squares keeps what is infinite or not a number, and squares w
 TEST_CASE("the sum of squares of nothing is zero") { CHECK(sum_of(at::randn({0, 8})) == 0); }
 
 TEST_CASE("sums_of_squares refuses what it has no kernel for") {
-  check_refused("and x is Half", "sums_of_squares", {std::vector<Tensor>{at::randn({4}).to(at::kHalf)}});
+  check_refused("but x is Half", "sums_of_squares", {std::vector<Tensor>{at::randn({4}).to(at::kHalf)}});
 }
 
 }  // namespace rondo

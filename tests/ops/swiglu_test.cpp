@@ -94,7 +94,8 @@ TEST_CASE("swiglu of numbers gives numbers") {
   const Tensor x = at::randn({});
   CHECK(checked_call("swiglu", {x, x})[0].dim() == 0);
   CHECK(checked_call("swiglu_backward", {x, x, x})[1].dim() == 0);
-  check_refused("swiglu_backward_joined: gate has rows", "swiglu_backward_joined", {x, x, x});
+  check_refused("swiglu_backward_joined: gate must have at least one dimension", "swiglu_backward_joined",
+                {x, x, x});
 }
 
 TEST_CASE("swiglu of nothing gives nothing") {
@@ -111,13 +112,13 @@ TEST_CASE("swiglu gives the same bits whatever the number of threads") {
 
 TEST_CASE("swiglu refuses what it has no kernel for") {
   const Tensor x = at::randn({2, 4}).to(at::kHalf);
-  check_refused("and gate is Half", "swiglu", {x, x});
-  check_refused("and gate is Half", "swiglu_backward", {x, x, x});
+  check_refused("but gate is Half", "swiglu", {x, x});
+  check_refused("but gate is Half", "swiglu_backward", {x, x, x});
 }
 
 TEST_CASE("swiglu refuses operands that do not fit each other, and says which one") {
   const Tensor x = at::randn({3, 4}), narrow = x.to(at::kBFloat16), flat = at::randn({12});
-  check_refused("up is BFloat16 [3, 4], and has to be Float [3, 4]", "swiglu", {x, narrow});
+  check_refused("up is BFloat16 [3, 4], but must be Float [3, 4]", "swiglu", {x, narrow});
   check_refused("up is Float [12]", "swiglu", {x, flat});
   check_refused("up is Float [12]", "swiglu_backward", {x, x, flat});
   check_refused("grad is Float [12]", "swiglu_backward", {flat, x, x});

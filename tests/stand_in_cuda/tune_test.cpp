@@ -69,8 +69,8 @@ TEST_CASE("a table of another GPU or of another cuBLASLt ends a run before it tr
   };
   for (const Row& row :
        {Row{"NVIDIA A100", "130100:0:42.0.0.0.0.0.0.0", "was measured on \"NVIDIA A100\""},
-        Row{nullptr, "120000:0:42.0.0.0.0.0.0.0", "is of cuBLASLt 120000, and this one is 130100"},
-        Row{nullptr, "130100:0:41.0.0.0.0.0.0.0", "is not taken by this GPU"}}) {
+        Row{nullptr, "120000:0:42.0.0.0.0.0.0.0", "is for cuBLASLt 120000, but this library is 130100"},
+        Row{nullptr, "130100:0:41.0.0.0.0.0.0.0", "is not supported by this GPU"}}) {
     const StandInRun run;
     const std::string table = (run.place / "matmuls.json").string();
     REQUIRE(tune(run, table, kRounds).exit_code == 0);
