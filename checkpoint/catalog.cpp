@@ -1,8 +1,9 @@
-// Listing reads names, marks, manifests and sizes; only verify() reads shards. Threads take chunks from an
-// atomic counter, and each result has its own slot, so problems come out in one order. A sample spreads over
-// all shards from the first chunk to the last and drops the kernel's cache before it reads, because a cached
-// page says nothing about the disk. A temporary folder is never a candidate; whatever else does not verify is
-// reported as skipped.
+// Listing reads names, marks, manifests and sizes; only verify() reads shards. Threads take chunks
+// from an atomic counter, and each result has its own slot, so the order of problems is
+// deterministic. A sample is spread over all shards from the first chunk to the last. It drops the
+// kernel's cache before it reads, because a cached page does not show the state of the disk. A
+// temporary folder is never a candidate. Any other folder that does not verify is reported
+// as skipped.
 #include "checkpoint/catalog.h"
 
 #include <fmt/format.h>
@@ -26,21 +27,22 @@ constexpr std::size_t kVerifyBlockBytes = 1 << 20;
 constexpr std::size_t kMaxThreads = 16;
 constexpr std::size_t kSampledChunks = 8;
 
-// Of a committed folder, as far as `depth` looks without its shards' contents.
+// Returns the manifest of a committed folder. Checks sizes if `depth` requires it, but no
+// shard contents.
 Manifest checked_manifest(const fs::path& folder, Depth depth) {
   Manifest manifest = read_committed(folder);
   if (depth != Depth::manifest) check_sizes(folder, manifest);
   return manifest;
 }
 
-// What is wrong with the folder stands in the entry. A file system that fails is no sign of damage, and
-// thrown.
+// Returns the entry of a folder, with what is wrong in `why`. Throws when the file system fails,
+// which is not a sign of damage.
 Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
   Entry entry{.folder = folder, .step = name.step, .state = State::committed, .why = "", .manifest = {}};
   if (name.is_leftover()) {
     entry.state = State::temp;
-    entry.why = name.role == FolderName::Role::temp ? "a save under way, or what is left of one"
-                                                    : "what is left of a checkpoint that was deleted";
+    entry.why = name.role == FolderName::Role::temp ? "an unfinished save, or a leftover of one"
+                                                    : "a leftover of a deleted checkpoint";
     return entry;
   }
   try {
@@ -48,11 +50,11 @@ Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
       entry.manifest = checked_manifest(folder, depth);
     } else {
       entry.state = State::uncommitted;
-      entry.why = fmt::format("it has no {}: its save did not end", kCommittedFile);
+      entry.why = fmt::format("it has no {}: its save did not finish", kCommittedFile);
     }
   } catch (const Error& error) {
-    const auto* of_file = dynamic_cast<const FileError*>(&error);
-    if (of_file != nullptr && may_pass(of_file->error_number())) throw;
+    const auto* file_error = dynamic_cast<const FileError*>(&error);
+    if (file_error != nullptr && may_pass(file_error->error_number())) throw;
     entry.state = State::damaged;
     entry.why = error.what();
   }
@@ -65,24 +67,24 @@ struct ChunkPlace {
 };
 
 std::vector<ChunkPlace> chunks_to_read(const Manifest& manifest, Depth depth) {
-  std::vector<ChunkPlace> all;
+  std::vector<ChunkPlace> chunks;
   for (std::size_t s = 0; s < manifest.shards.size(); ++s)
     for (std::int64_t chunk = 0; chunk < std::ssize(manifest.shards[s].chunks); ++chunk)
-      all.push_back({s, chunk});
-  if (depth == Depth::full || all.size() <= kSampledChunks) return all;
-  std::vector<ChunkPlace> sampled;  // from the first to the last, evenly
+      chunks.push_back({s, chunk});
+  if (depth == Depth::full || chunks.size() <= kSampledChunks) return chunks;
+  std::vector<ChunkPlace> sampled;  // evenly from the first to the last
   for (std::size_t i = 0; i < kSampledChunks; ++i)
-    sampled.push_back(all[i * (all.size() - 1) / (kSampledChunks - 1)]);
+    sampled.push_back(chunks[i * (chunks.size() - 1) / (kSampledChunks - 1)]);
   return sampled;
 }
 
-// One thread's share of a verification.
+// Hashes chunks. One per thread.
 class ChunkReader {
  public:
   ChunkReader(const fs::path& folder, const Manifest& manifest, bool from_disk)
       : folder_(folder), manifest_(manifest), from_disk_(from_disk) {}
 
-  // "" where the chunk is right.
+  // Returns the problem of a chunk, or "".
   std::string problem(const ChunkPlace& place) {
     const Shard& shard = manifest_.shards[place.shard];
     const fs::path path = folder_ / shard.file;

@@ -1,4 +1,4 @@
-// Which checkpoints there are below a root, and which of them can be believed.
+// Lists, verifies and selects the checkpoints of a root folder.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace rondo::checkpoint {
 
 enum class State {
-  committed,    // manifest and sizes are right
-  damaged,      // marked as committed, but not as it was written
-  uncommitted,  // a save that died after its rename, or a copy that is not complete
-  temp,         // a save under way, or what a save or a prune left
+  committed,    // manifest and sizes are intact
+  damaged,      // marked as committed, but its contents differ from what was written
+  uncommitted,  // a save that was killed after its rename, or an incomplete copy
+  temp,         // an unfinished save, or a leftover of a save or a prune
 };
 const char* state_name(State state);
 
@@ -24,28 +24,28 @@ struct Entry {
   std::filesystem::path folder;
   std::int64_t step = 0;
   State state = State::committed;
-  std::string why;                   // one sentence where the state is not `committed`
-  std::optional<Manifest> manifest;  // where the state is `committed`
+  std::string why;                   // the reason, one sentence, if the state is not `committed`
+  std::optional<Manifest> manifest;  // present if the state is `committed`
 };
 
-// In the order of named_folders. Reads manifests and sizes, no shard. Throws FileError where ROOT cannot be
-// read, or the file system fails.
+// Returns the checkpoints in the order of named_folders. Reads manifests and sizes, no shard.
+// Throws FileError when ROOT cannot be read or the file system fails.
 std::vector<Entry> list(const std::filesystem::path& root);
 
 enum class Depth {
-  manifest,  // COMMITTED and manifest: what many ranks may ask for at once
-  quick,     // and the size of each shard
-  sample,    // and 8 chunks, from the disk itself where the kernel can
-  full,      // and every chunk, on all cores
+  manifest,  // COMMITTED and manifest: cheap enough for many ranks at once
+  quick,     // also the size of each shard
+  sample,    // also 8 chunks, bypassing the page cache where the kernel can
+  full,      // also every chunk, on all cores
 };
 
 struct Verdict {
-  std::vector<std::string> problems;  // none: valid
-  std::int64_t bytes_read = 0;        // of shards
+  std::vector<std::string> problems;  // empty: valid
+  std::int64_t bytes_read = 0;        // bytes of shards
   bool valid() const { return problems.empty(); }
 };
-// Never throws for what is wrong with the checkpoint. Where `stop` is requested it returns soon, with what it
-// has found so far.
+// Verifies a checkpoint. Never throws for damage. When `stop` is requested, returns soon with the
+// problems found so far.
 Verdict verify(const std::filesystem::path& folder, Depth depth, const std::stop_token& stop = {});
 
 struct Skipped {
@@ -53,11 +53,12 @@ struct Skipped {
   std::string why;
 };
 struct Selection {
-  std::optional<Entry> newest;   // none: nothing verifies
-  std::vector<Skipped> skipped;  // newer than it, and why each was passed over
+  std::optional<Entry> newest;   // nullopt: no checkpoint verifies
+  std::vector<Skipped> skipped;  // newer checkpoints, and why each was skipped
 };
-// The newest that verifies to this depth; what is older is not looked at. Throws as `list` does: none is
-// passed over because a file system fails. `except`: folders that the caller has found wanting.
+// Returns the newest checkpoint that verifies to this depth; older ones are not read. Throws as
+// `list` does: a failing file system never makes it skip a checkpoint. `except`: folders that the
+// caller has rejected.
 Selection newest_valid(const std::filesystem::path& root, Depth depth,
                        const std::vector<std::filesystem::path>& except = {});
 

@@ -1,5 +1,5 @@
-// XXH3-128 of chunks of bytes, and its text: 32 lowercase hexadecimal digits, most significant first (the
-// canonical form, as `xxh128sum` prints it).
+// XXH3-128 hashes of chunks of bytes. As text they are 32 lowercase hexadecimal digits, most
+// significant first (the canonical form, as printed by `xxh128sum`).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ std::string to_hex(const ChunkHash& hash);
 std::optional<ChunkHash> hash_from_hex(std::string_view digits);  // exactly 32 of [0-9a-f]
 ChunkHash hash_of(std::span<const std::byte> bytes);
 
-// The hash of bytes that come in parts.
+// Hashes bytes that are added in parts.
 class ChunkHasher {
  public:
   ChunkHasher();
@@ -30,7 +30,7 @@ class ChunkHasher {
   ChunkHasher& operator=(const ChunkHasher&) = delete;
 
   void add(std::span<const std::byte> bytes);
-  ChunkHash finish();  // and begins anew
+  ChunkHash finish();  // also resets the hasher
 
  private:
   struct State;

@@ -1,7 +1,7 @@
-// The mark is not parsed: it is made again from the manifest that lies there and compared as text, so every
-// other content counts as damage. Names are parsed strictly, without signs or leading zeros, so that nothing
-// a person put there is taken for a checkpoint. Status is asked without following links: a link in the place
-// of a shard is refused, and a dangling one still takes its name.
+// The mark is not parsed. It is rebuilt from the manifest on disk and compared as text, so any
+// other content counts as damage. Names are parsed strictly, without signs or leading zeros, so
+// that no other folder is taken for a checkpoint. lstat does not follow links: a link in place of a
+// shard is refused, and a dangling link still occupies its name.
 #include "checkpoint/committed.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxMarkBytes = 4096;
 
-// A number as this program writes it: no sign, no leading zero.
+// Parses a number as this program writes it: no sign, no leading zero.
 std::optional<std::int64_t> plain_number(std::string_view digits) {
   if (digits.starts_with('-') || (digits.size() > 1 && digits.starts_with('0'))) return std::nullopt;
   return number_in<std::int64_t>(digits, 0, std::numeric_limits<std::int64_t>::max());
@@ -69,8 +69,8 @@ Manifest read_committed(const fs::path& folder) {
   if (!facts_of(folder))
     throw Error(ExitCode::checkpoint, fmt::format("there is no checkpoint {}", folder.string()));
   if (!has_mark(folder))
-    throw Error(ExitCode::checkpoint,
-                fmt::format("{} is no committed checkpoint: it has no {}", folder.string(), kCommittedFile));
+    throw Error(ExitCode::checkpoint, fmt::format("{} is not a committed checkpoint: it has no {}",
+                                                  folder.string(), kCommittedFile));
   const std::string mark = read_text(folder / kCommittedFile, kMaxMarkBytes);
   const fs::path path = folder / kManifestFile;
   const std::string text = read_text(path, kMaxManifestBytes);
@@ -84,26 +84,26 @@ Manifest read_committed(const fs::path& folder) {
   const auto name = parse_folder_name(folder.filename().string());
   if (name && name->step != manifest.step)
     throw Error(ExitCode::checkpoint,
-                fmt::format("{} holds step {}, not that of its name", folder.string(), manifest.step));
+                fmt::format("{} contains step {}, not the step in its name", folder.string(), manifest.step));
   return manifest;
 }
 
 std::vector<std::pair<FolderName, fs::path>> named_folders(const fs::path& root) {
-  std::vector<std::pair<FolderName, fs::path>> found;
+  std::vector<std::pair<FolderName, fs::path>> folders;
   for (const fs::path& path : paths_in(root)) {
     const auto name = parse_folder_name(path.filename().string());
     const auto facts = name ? facts_of(path) : std::nullopt;
     std::error_code ignored;
-    if (facts && (S_ISDIR(facts->st_mode) || fs::is_directory(path, ignored)))  // by a link
-      found.emplace_back(*name, path);
+    if (facts && (S_ISDIR(facts->st_mode) || fs::is_directory(path, ignored)))  // through a link
+      folders.emplace_back(*name, path);
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto rank = [](const auto& item) {  // the later a replaced one was, the newer it is
+  std::sort(folders.begin(), folders.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](const auto& item) {  // a replaced checkpoint with a larger K is newer
       return std::tuple(-item.first.step, item.first.role, -item.first.number, item.second);
     };
     return rank(a) < rank(b);
   });
-  return found;
+  return folders;
 }
 
 void check_sizes(const fs::path& folder, const Manifest& manifest) {
@@ -112,7 +112,7 @@ void check_sizes(const fs::path& folder, const Manifest& manifest) {
     const auto facts = facts_of(path);
     if (!facts || !S_ISREG(facts->st_mode))
       throw Error(ExitCode::checkpoint,
-                  fmt::format("{} is {}", path.string(), facts ? "no regular file" : "missing"));
+                  fmt::format("{} is {}", path.string(), facts ? "not a regular file" : "missing"));
     check_size(path, facts->st_size, shard.bytes);
   }
 }

@@ -17,8 +17,8 @@ std::string problem_of(const ElementOrder& order, const Sizes& shape) {
   if (order == ElementOrder{}) return "";
   const std::int64_t dims = std::ssize(shape);
   if (order.dim < 1 || order.dim >= dims)
-    return fmt::format("its cut is along dimension {}, which is none behind the first of its {}", order.dim,
-                       dims);
+    return fmt::format("its cut is along dimension {}, which is not a dimension after the first of its {}",
+                       order.dim, dims);
   if (order.parts < 2 || order.parts > kMaxParts)
     return fmt::format("its cut is into {} parts, but must be into 2 to {}", order.parts, kMaxParts);
   if (order.blocks < 1 || order.blocks > kMaxParts)
@@ -38,11 +38,11 @@ ElementRange range_of(const FlatShard& place) {
   if (cut.parts > 1 && (cut.dim > 0 || cut.blocks > 1)) {
     range.order = {cut.dim, cut.parts, cut.blocks};
     const std::string problem = problem_of(range.order, place.sizes());
-    RONDO_ASSERT(problem.empty(), "a checkpoint takes no such parameter: " + problem);
+    RONDO_ASSERT(problem.empty(), "a checkpoint cannot store this parameter: " + problem);
   }
-  const std::int64_t all = element_count(place.sizes());  // behind them is what pads the rows
-  range.begin = std::min(range.begin, all);
-  range.end = std::min(range.end, all);
+  const std::int64_t elements = element_count(place.sizes());  // without the padding of the rows
+  range.begin = std::min(range.begin, elements);
+  range.end = std::min(range.end, elements);
   return range;
 }
 

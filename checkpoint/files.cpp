@@ -1,7 +1,6 @@
-// Reads and writes loop over EINTR and short counts, and errno becomes an error with advice. A retry starts
-// from an empty file, because pages whose fsync failed may be gone from the cache without having reached the
-// disk. Rename looks first on a retry: a network file system may rename and then fail to say so. A file that
-// must be durable is written under another name, synced and renamed, and then its folder is synced.
+// A retry starts from an empty file, because pages whose fsync failed may be dropped from the cache
+// without having been written. A retried rename first checks whether the earlier attempt succeeded.
+// A durable file is written under another name, synced and renamed, and then its folder is synced.
 #include "checkpoint/files.h"
 
 #include <cerrno>
@@ -35,9 +34,9 @@ void with_retries(const std::function<void()>& action) {
 std::optional<struct stat> facts_of(const fs::path& path) {
   std::optional<struct stat> facts;
   with_retries([&] {
-    struct stat found {};
-    if (::lstat(path.c_str(), &found) == 0)
-      facts = found;
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) == 0)
+      facts = info;
     else if (errno != ENOENT && errno != ENOTDIR)
       throw FileError("look at", path, errno, kUse);
   });
@@ -74,7 +73,7 @@ void rename_path(const fs::path& from, const fs::path& to) {
   bool again = false;
   with_retries([&] {
     std::error_code ignored;
-    // A network file system may rename and then fail to say so.
+    // A network file system may rename and still report an error.
     if (again && !fs::exists(from, ignored) && fs::exists(to, ignored)) return;
     again = true;
     rename_file(from, to, kUse);

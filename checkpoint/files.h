@@ -1,7 +1,7 @@
-// What a save does to files and folders beyond support/files: with retries, and folders as a whole.
+// File operations of a save, with retries, in addition to support/files.
 //
-// Errors: FileError of FileUse::checkpoint. Those that may_pass, as network file systems give them, are
-// retried by `with_retries`.
+// All errors are FileErrors of FileUse::checkpoint. `with_retries` repeats the transient ones
+// (may_pass), which network file systems return.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,21 +20,21 @@ namespace rondo::checkpoint {
 
 inline constexpr FileUse kUse = FileUse::checkpoint;
 
-// Runs `action` again, up to 5 times, after 0.1, 0.2, ... 1.6 s, while it throws a FileError that may pass.
-// `action` must start from nothing each time: after a failed fsync a second one tells nothing about the
-// bytes of before.
+// Runs `action`, and repeats it up to 5 times, after 0.1, 0.2, ... 1.6 s, while it throws a
+// transient FileError. REQUIRES: `action` starts from the beginning each time. After a failed
+// fsync, a second fsync says nothing about the earlier bytes.
 void with_retries(const std::function<void()>& action);
 
-// Of what has this name, a link itself; nullopt: nothing has it. Retried: that the file system does not tell
-// (FileError) never reads as absent.
+// Returns lstat's result for a path; nullopt if nothing has this name. Retried. A failing file
+// system is a FileError, never nullopt.
 std::optional<struct stat> facts_of(const std::filesystem::path& path);
-// What lies in a folder, in no order; nothing where there is none. Retried.
+// Returns the contents of a folder, unordered; empty if it does not exist. Retried.
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
-void make_folder(const std::filesystem::path& folder);  // with its parents; fine if it is there
-void remove_tree(const std::filesystem::path& folder);  // fine if it is not there; follows no link
-// Retried. REQUIRES: nothing that may not be lost has the name `to`. Durable after `sync_folder` of the
-// parent.
+void make_folder(const std::filesystem::path& folder);  // with its parents; it may exist
+void remove_tree(const std::filesystem::path& folder);  // it may be missing; follows no links
+// Renames a path. Retried. REQUIRES: nothing at `to` is needed. Durable after `sync_folder` of
+// the parent.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // replace_file and read_file, retried.

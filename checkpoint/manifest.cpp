@@ -1,7 +1,8 @@
-// Evenly split tensors are kept as runs: a piece that continues the last run with the same length and stride
-// only raises its count, so the runs of a tensor do not grow with the ranks. check() believes nothing. It
-// bounds every count before it is used in arithmetic, demands that runs cover each element once, and derives
-// the length of every shard from its pieces. Offsets follow from the order, so there are none to be wrong.
+// Evenly split tensors are stored as runs. A piece that continues the last run with the same length
+// and stride only increments its count, so the number of runs does not grow with the ranks. check()
+// trusts nothing. It bounds every count before it is used in arithmetic, requires that runs cover
+// each element once, and derives the length of every shard from its pieces. Offsets follow from the
+// order, so they cannot be wrong.
 #include "checkpoint/manifest.h"
 
 #include <fmt/chrono.h>
@@ -26,7 +27,8 @@ constexpr std::size_t kMaxAxes = 16;
 
 std::int64_t aligned(std::int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Puts a piece in the place of its first element, as a part of the run before it where it continues that.
+// Inserts a piece at its first element, or appends it to the preceding run if it continues
+// that run.
 void insert(std::vector<Run>& runs, std::int64_t shard, std::int64_t begin, std::int64_t end) {
   const auto next = std::upper_bound(runs.begin(), runs.end(), begin,
                                      [](std::int64_t first, const Run& run) { return first < run.begin; });
@@ -43,7 +45,7 @@ void insert(std::vector<Run>& runs, std::int64_t shard, std::int64_t begin, std:
   runs.insert(next, Run{.shard = shard, .begin = begin, .each = end - begin});
 }
 
-// "f32[4, 2]", and how it is cut. Of a tensor or a piece.
+// Describes a tensor or piece: "f32[4, 2]", and how it is cut.
 template <typename Record>
 std::string kind_of(const Record& record) {
   const ElementOrder& order = record.order;
@@ -62,7 +64,8 @@ void check_shards(const Manifest& manifest, std::string_view where) {
     const bool plain =
         file.size() == shard_file_name(0).size() && file.starts_with("rank-") && file.ends_with(".bin") &&
         std::all_of(file.begin() + 5, file.end() - 4, [](char c) { return c >= '0' && c <= '9'; });
-    if (!plain) refuse_manifest(where, fmt::format("\"{}\" is no name of a shard (rank-00000.bin)", file));
+    if (!plain)
+      refuse_manifest(where, fmt::format("\"{}\" is not the name of a shard (rank-00000.bin)", file));
     if (before != nullptr && *before >= file)
       refuse_manifest(where, fmt::format("{} comes after {}", file, *before));
     if (shard.bytes < 0 || shard.bytes > kMaxBytes)
@@ -84,10 +87,10 @@ void check_run(const Run& run, std::int64_t shards, std::int64_t elements, std::
                       run.each >= 1 && run.stride != 0 && run.stride > -kMaxShards && run.stride < kMaxShards;
   const std::int64_t last = counts ? run.shard + (run.shards - 1) * run.stride : -1;
   if (!counts || last < 0 || last >= shards)
-    refuse_manifest(tensor, fmt::format("the run [{}, {}, {}, {}, {}] leaves the {} shards", run.shard,
+    refuse_manifest(tensor, fmt::format("the run [{}, {}, {}, {}, {}] exceeds the {} shards", run.shard,
                                         run.stride, run.shards, run.begin, run.each, shards));
   if (run.each > (elements - run.begin) / run.shards)
-    refuse_manifest(tensor, fmt::format("the run from element {} ends behind the last one", run.begin));
+    refuse_manifest(tensor, fmt::format("the run from element {} ends after the last one", run.begin));
 }
 
 }  // namespace
@@ -111,7 +114,7 @@ std::int64_t dtype_bytes(std::string_view dtype) {
                                                                                 {"b8", 1}}};
   for (const auto& [name, bytes] : kDtypes)
     if (name == dtype) return bytes;
-  throw Error(ExitCode::checkpoint, fmt::format("\"{}\" is no dtype that a checkpoint can hold", dtype));
+  throw Error(ExitCode::checkpoint, fmt::format("\"{}\" is not a dtype of checkpoints", dtype));
 }
 
 std::string shard_file_name(int rank) { return fmt::format("rank-{:05}.bin", rank); }
@@ -129,8 +132,8 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape, std::string_vie
       fits = fits && !__builtin_mul_overflow(elements, size, &elements);
   }
   if (!fits || elements > kMaxBytes / dtype_bytes(dtype))
-    throw Error(ExitCode::checkpoint,
-                fmt::format("the shape [{}] of {} is not one of a tensor", fmt::join(shape, ", "), dtype));
+    throw Error(ExitCode::checkpoint, fmt::format("the shape [{}] of {} is not the shape of a tensor",
+                                                  fmt::join(shape, ", "), dtype));
   return empty ? 0 : elements;
 }
 
@@ -141,7 +144,8 @@ void Manifest::add(const ShardRecord& record) {
   shards.push_back({file, record.bytes, record.chunks});
   auto at = tensors.begin();
   for (const PieceRecord& piece : record.pieces) {
-    // Ranks tell in the order of names, and mostly the same names: the next is nearly always here already.
+    // Ranks record pieces in the order of names, and mostly the same names, so the next entry
+    // nearly always matches.
     if (at != tensors.end() && at->name != piece.name) ++at;
     if (at == tensors.end() || at->name != piece.name)
       at = std::lower_bound(tensors.begin(), tensors.end(), piece.name,

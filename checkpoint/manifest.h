@@ -1,30 +1,32 @@
-// What a checkpoint holds and where each element lies: the manifest, as data and as `manifest.json`.
+// The manifest of a checkpoint: its tensors and where each element is stored, as data and
+// as `manifest.json`.
 //
 // The format, version 1. A checkpoint is a folder of
-//   rank-00000.bin ...  shards: raw little-endian bytes of pieces, and nothing else
-//   manifest.json       this file's subject
-//   COMMITTED           one line that holds the manifest's hash (committed.h); the last to be written
-// A *piece* is a range of elements of one tensor, counted row-major, or part-major where the tensor has a
-// "cut" (element_order.h, Note [Part-major]). A shard holds its pieces in ascending order of (tensor name by
-// bytes, first element), each at the next multiple of 64 bytes, zeros between. So offsets follow from the
-// order, and are not stored. Hashes are XXH3-128 (chunk_hash.h) of each 16 MiB of a shard, the last chunk
-// being what remains.
+//   rank-00000.bin ...  shards: the raw little-endian bytes of pieces, and nothing else
+//   manifest.json       described below
+//   COMMITTED           one line with the manifest's hash (committed.h), written last
+// A *piece* is a range of elements of one tensor, counted row-major, or part-major if the tensor
+// has a "cut" (element_order.h, Note [Part-major]). A shard stores its pieces in ascending order of
+// (tensor name by bytes, first element). Each piece begins at the next multiple of 64 bytes, with
+// zeros between. So offsets follow from the order and are not stored. Hashes are XXH3-128
+// (chunk_hash.h) of each 16 MiB of a shard; the last chunk is the remainder.
 //
 // manifest.json is one object:
 //   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",
 //   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
-//   "settings": ["optimizer.lr = 0.0008", ...] (none: not known),
+//   "settings": ["optimizer.lr = 0.0008", ...] (absent: unknown),
 //   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew": [...]},
-//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"} (both {}: imported weights),
-//   "layout", "random": objects of the trainer's own,
-//   "shards": [{"file", "bytes", "chunks": all hashes in one string of 32 digits each}, ...] by rank,
+//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"}
+//   ("train_state" and "data" are {} for imported weights),
+//   "layout", "random": objects that the trainer defines,
+//   "shards": [{"file", "bytes", "chunks": all hashes in one string, 32 digits each}, ...] by rank,
 //   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],
-//                "cut": [dim, parts] or [dim, parts, blocks] (none: row-major)}, ...] by name
-// A *run* says that shard `shard + i * stride` (an index into "shards") holds elements
-// [begin + i * each, begin + (i + 1) * each), for all i < shards. Ranks that split a tensor evenly are one
-// run, however many they are: the manifest of 4,096 ranks is as short as that of 8, but for the hashes.
-// The runs of a tensor, in order, cover each of its elements exactly once.
-// dtype: f64 f32 bf16 f16 f8_e4m3 f8_e5m2 i64 i32 i16 i8 u8 b8.
+//                "cut": [dim, parts] or [dim, parts, blocks] (absent: row-major)}, ...] by name
+// A *run* says that shard `shard + i * stride` (an index into "shards") holds elements [begin + i *
+// each, begin + (i + 1) * each), for all i < shards. Ranks that split a tensor evenly are one run,
+// for any number of ranks. So apart from the hashes, the manifest of 4,096 ranks is as short as for
+// 8. The runs of a tensor, in order, cover each of its elements exactly once. dtype: f64 f32 bf16
+// f16 f8_e4m3 f8_e5m2 i64 i32 i16 i8 u8 b8.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +44,13 @@ inline constexpr std::int64_t kChunkBytes = 16 << 20;
 inline constexpr std::int64_t kAlignment = 64;
 inline constexpr std::int64_t kMaxManifestBytes = 64 << 20;
 
-// Bytes of one element. Throws Error(checkpoint) for a name that is not in the list above.
+// Returns the bytes of one element. Throws Error(checkpoint) for a dtype that is not in the
+// list above.
 std::int64_t dtype_bytes(std::string_view dtype);
 std::string shard_file_name(int rank);  // "rank-00012.bin"
 std::int64_t chunks_of(std::int64_t bytes);
 
-// --- what a rank tells about the shard that it wrote ---
+// --- the record of one rank's shard ---
 
 struct PieceRecord {
   std::string name;
@@ -62,7 +65,7 @@ struct ShardRecord {
   int rank = 0;
   std::int64_t bytes = 0;
   std::vector<ChunkHash> chunks;
-  std::vector<PieceRecord> pieces;  // in the order of the file; empty ranges are named too
+  std::vector<PieceRecord> pieces;  // in the order of the file; empty ranges are included
   bool operator==(const ShardRecord&) const = default;
 };
 
@@ -70,9 +73,9 @@ std::string to_text(const ShardRecord& record);
 // Throws Error(checkpoint) naming what is wrong.
 ShardRecord parse_shard_record(std::string_view text);
 
-// --- the whole ---
+// --- the manifest ---
 
-enum class Kind { full, model };  // model: weights alone, nothing to resume an optimizer from
+enum class Kind { full, model };  // model: weights alone, without optimizer state
 
 struct ModelFacts {
   std::string name, sizes, fingerprint;
@@ -114,35 +117,38 @@ struct Manifest {
   std::vector<Shard> shards;
   std::vector<TensorRecord> tensors;
 
-  // Takes in what a rank wrote. REQUIRES: ranks ascend. Throws Error(checkpoint) where ranks disagree about
-  // a tensor.
+  // Adds the shard of a rank. REQUIRES: ranks ascend. Throws Error(checkpoint) when ranks disagree
+  // about a tensor.
   void add(const ShardRecord& record);
-  const TensorRecord* find(std::string_view tensor) const;  // nullptr: it has none of that name
+  const TensorRecord* find(std::string_view tensor) const;  // nullptr: no tensor of that name
   std::int64_t bytes() const;                               // of all shards
 };
 
-// Elements of a shape; throws Error(checkpoint) where they, or their bytes, do not fit into 63 bits.
+// Returns the elements of a shape. Throws Error(checkpoint) when the shape is invalid, or its bytes
+// exceed 2^60.
 std::int64_t elements_of(const std::vector<std::int64_t>& shape, std::string_view dtype);
 
-// Where the pieces of one shard lie, in the order of the file.
+// A piece and its place in a shard.
 struct PlacedPiece {
   std::int64_t tensor = 0;  // index into Manifest::tensors
   std::int64_t begin = 0, end = 0;
   std::int64_t offset = 0;  // bytes
 };
+// Returns the pieces of a shard in the order of the file.
 std::vector<PlacedPiece> pieces_of(const Manifest& manifest, std::int64_t shard);
 
-// Everything that the format promises; throws Error(checkpoint) with the first broken rule, `where` first.
+// Checks every rule of the format. Throws Error(checkpoint), which begins with `where`, for the
+// first broken rule.
 void check(const Manifest& manifest, std::string_view where);
 
 std::string to_text(const Manifest& manifest);
-// `where` begins the message of every error: the file's path. The result has passed `check`.
+// Parses and checks a manifest. Error messages begin with `where`, the path of the file.
 Manifest parse_manifest(std::string_view text, std::string_view where);
 
-// Now, in UTC, for Manifest::created.
+// Returns the current time in UTC, for Manifest::created.
 std::string utc_seconds();
 
-// Throws Error(checkpoint) for a manifest that breaks a rule; `where`: its file, or the tensor in it.
+// Throws Error(checkpoint) for a broken rule. `where`: the file, or the tensor in it.
 [[noreturn]] void refuse_manifest(std::string_view where, const std::string& rule);
 
 }  // namespace rondo::checkpoint

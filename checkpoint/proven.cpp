@@ -30,13 +30,13 @@ void Proven::add(const fs::path& folder) {
 bool Proven::holds(const fs::path& folder) const {
   const Files files = files_of(folder);
   const std::scoped_lock lock(mutex_);
-  const auto known = known_.find(folder);
-  return known != known_.end() && !files.empty() && known->second == files;
+  const auto it = known_.find(folder);
+  return it != known_.end() && !files.empty() && it->second == files;
 }
 
 std::string Proven::problem_of(const fs::path& folder, const std::stop_token& stop) {
   if (holds(folder)) return "";
-  Files files = files_of(folder);  // before they are read: a later change is seen
+  Files files = files_of(folder);  // taken before the files are read, so that a later change is detected
   const Verdict verdict = verify(folder, Depth::full, stop);
   if (!verdict.valid()) return verdict.problems.front();
   if (stop.stop_requested()) return "";

@@ -1,4 +1,4 @@
-// Which checkpoints this process knows to be whole, so that none is hashed twice. Any thread may call.
+// Remembers which checkpoints this process has verified, so that none is hashed twice. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ namespace rondo::checkpoint {
 
 class Proven {
  public:
-  // `folder` was just written by this process and its ranks, which hashed every byte.
+  // Records that this process and its ranks have just written `folder` and hashed every byte.
   void add(const std::filesystem::path& folder);
-  // Whether it is known, and no file of it has changed since, as far as stat tells.
+  // Returns whether `folder` is verified and none of its files has changed since, according
+  // to stat.
   bool holds(const std::filesystem::path& folder) const;
-  // What is wrong with it, or "": hashes every byte unless holds() already. Means nothing where `stop` was
-  // requested meanwhile.
+  // Returns the first problem of `folder`, or "". Hashes every byte unless holds(). The result has
+  // no meaning if `stop` was requested during the call.
   std::string problem_of(const std::filesystem::path& folder, const std::stop_token& stop = {});
 
  private:
-  // Of a file: inode, bytes, nanoseconds of its last change and of that of its inode.
+  // Inode, bytes, mtime and ctime in nanoseconds of a file.
   using Facts = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
   using Files = std::map<std::string, Facts>;
   static Files files_of(const std::filesystem::path& folder);

@@ -1,6 +1,6 @@
-// A plan reads and may take long; carrying it out changes the folder and is short. So a save need not wait
-// while older checkpoints are hashed. Entries come newest first; once all places are taken, those of earlier
-// steps go.
+// Planning reads and may take long; carrying out the plan changes the folder and is short. So a
+// save does not wait while older checkpoints are hashed. Entries are sorted newest first; once
+// `keep` checkpoints are found, entries of earlier steps are deleted.
 #include "checkpoint/prune.h"
 
 #include <algorithm>
@@ -28,30 +28,31 @@ void delete_checkpoint(const fs::path& root, const fs::path& folder) {
   with_retries([&] { remove_tree(trash); });
 }
 
-// Why a committed checkpoint takes no place, as far as name and manifest say; nullptr: it may take one.
-const char* why_beside(const Entry& entry) {
+// Returns why a committed checkpoint does not count, according to name and manifest; nullptr if it
+// may count.
+const char* why_not_counted(const Entry& entry) {
   if (role_of(entry.folder) == Role::replaced) return "a later save of its step replaced it";
-  return entry.manifest->kind == Kind::model ? "the weights alone: no run resumes from it" : nullptr;
+  return entry.manifest->kind == Kind::model ? "the weights alone: no run can resume from it" : nullptr;
 }
 
-bool may_take_a_place(const Entry& entry) {
-  return entry.state == State::committed && why_beside(entry) == nullptr;
+bool may_count(const Entry& entry) {
+  return entry.state == State::committed && why_not_counted(entry) == nullptr;
 }
 
-// Whether anything is older than `keep` that may take a place.
+// Returns whether any entry is older than the `keep` newest that may count.
 bool anything_may_go(const std::vector<Entry>& entries, std::size_t keep) {
-  std::size_t taken = 0;
+  std::size_t counted = 0;
   std::int64_t oldest = 0;
   for (const Entry& entry : entries) {
-    if (taken == keep && entry.step < oldest) return true;
-    if (taken == keep || !may_take_a_place(entry)) continue;
-    ++taken;
+    if (counted == keep && entry.step < oldest) return true;
+    if (counted == keep || !may_count(entry)) continue;
+    ++counted;
     oldest = entry.step;
   }
   return false;
 }
 
-// Puts entries into their lists, the newest first.
+// Sorts entries, the newest first, into the lists of the plan.
 class Planner {
  public:
   Planner(std::size_t keep, bool reads, Proven& proven, const std::stop_token& stop)
@@ -61,10 +62,10 @@ class Planner {
     const bool full = plan_.kept.size() == keep_;
     if (full && entry.step < oldest_) {
       plan_.deleted.insert(plan_.deleted.begin(), entry.folder);
-      if (may_take_a_place(entry)) plan_.lost_steps.push_back(entry.step);
+      if (may_count(entry)) plan_.lost_steps.push_back(entry.step);
     } else if (entry.state != State::committed) {
       plan_.damaged.push_back({entry.folder, entry.why});
-    } else if (const char* why = why_beside(entry)) {
+    } else if (const char* why = why_not_counted(entry)) {
       plan_.beside.push_back({entry.folder, why});
     } else if (std::string damage = damage_of(entry.folder); !damage.empty()) {
       plan_.damaged.push_back({entry.folder, std::move(damage)});
@@ -89,7 +90,7 @@ class Planner {
   bool reads_;
   Proven& proven_;
   const std::stop_token& stop_;
-  std::int64_t oldest_ = 0;  // step of the last that is kept
+  std::int64_t oldest_ = 0;  // step of the last kept checkpoint
   PrunePlan plan_;
 };
 

@@ -1,9 +1,9 @@
-// A hash covers 16 MiB, so a small read needs a whole chunk. Chunks are held in an LRU cache of eight. One
-// that is evicted leaves the hashes of its blocks behind, and later reads of it prove 256 KiB and not all of
-// it. A slot is marked empty until its bytes have proven right, so a failed read leaves no false content. A
-// chunk that is wanted whole goes straight to its place. A tensor that was cut is read part by part, in the
-// order in which its chunks lie. A tensor may lie in all shards, so as many stay open as a quarter of what
-// the process may open.
+// A hash covers 16 MiB, so a small read needs a whole chunk. Chunks are kept in an LRU cache of
+// eight. An evicted chunk leaves the hashes of its blocks, so later reads verify 256 KiB instead of
+// the whole chunk. A slot is marked empty until its bytes are verified, so a failed read leaves no
+// invalid content. A chunk that is read completely goes directly to `out`. A tensor that was cut is
+// read part by part, in the order in which its chunks are stored. A tensor may be in all shards, so
+// shards stay open, up to a quarter of the process's limit of open files.
 #include "checkpoint/reader.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kHeldChunks = 8;
 constexpr std::int64_t kReadBlockBytes = 256 << 10;
 
-std::vector<std::uint64_t> hashes_of_blocks(std::span<const std::byte> bytes) {
+std::vector<std::uint64_t> block_hashes_of(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> hashes;
   while (!bytes.empty()) {
     const auto block = bytes.first(std::min<std::size_t>(kReadBlockBytes, bytes.size()));
@@ -47,7 +47,7 @@ const TensorRecord& Reader::tensor_named(std::string_view name) const {
   std::vector<std::string> names;
   for (const TensorRecord& t : manifest_.tensors) names.push_back(t.name);
   throw Error(ExitCode::checkpoint,
-              fmt::format("{} holds no tensor {}{}", folder_.string(), name, did_you_mean(name, names)));
+              fmt::format("{} has no tensor {}{}", folder_.string(), name, did_you_mean(name, names)));
 }
 
 void Reader::read(std::string_view name, std::int64_t begin, std::int64_t end, std::span<std::byte> out) {
@@ -56,8 +56,8 @@ void Reader::read(std::string_view name, std::int64_t begin, std::int64_t end, s
                    std::ssize(out) == (end - begin) * dtype_bytes(tensor.dtype),
                fmt::format("[{}, {}) of {} into {} bytes", begin, end, name, out.size()));
   if (tensor.order.row_major()) return read_range(tensor, begin, end, out);
-  const ElementRun all{0, begin, end - begin};
-  read_runs(tensor, out, [&](const auto& visit) { visit(all); });
+  const ElementRun range{0, begin, end - begin};
+  read_runs(tensor, out, [&](const auto& visit) { visit(range); });
 }
 
 void Reader::read(std::string_view name, const FlatShard& place, std::span<std::byte> out) {
@@ -69,7 +69,8 @@ void Reader::read(std::string_view name, const FlatShard& place, std::span<std::
   read_runs(tensor, out, [&](const auto& visit) { place.for_each_run(visit); });
 }
 
-// Once for each part that is stored, so that chunks are needed in the order in which they lie there.
+// Visits all runs once per stored part, so that chunks are read in the order in which they
+// are stored.
 void Reader::read_runs(const TensorRecord& tensor, std::span<std::byte> out, const Runs& for_each_run) {
   if (out.empty()) return;
   const OrderedRuns stored(tensor.shape, tensor.order);
@@ -83,7 +84,7 @@ void Reader::read_runs(const TensorRecord& tensor, std::span<std::byte> out, con
     for_each_run([&](const ElementRun& run) { stored.for_each_in_part(part, run, read); });
 }
 
-// Elements that are stored one after the other, but for borders of pieces.
+// Reads elements that are contiguous in the stored order; they may be in several pieces.
 void Reader::read_range(const TensorRecord& tensor, std::int64_t begin, std::int64_t end,
                         std::span<std::byte> out) {
   const std::int64_t element_bytes = dtype_bytes(tensor.dtype);
@@ -127,9 +128,9 @@ void Reader::read_bytes(std::int64_t shard, std::int64_t offset, std::span<std::
     const std::int64_t within = offset % kChunkBytes;
     const std::int64_t chunk_bytes = std::min(kChunkBytes, shard_bytes - chunk * kChunkBytes);
     const auto part = out.first(static_cast<std::size_t>(std::min(std::ssize(out), chunk_bytes - within)));
-    if (const HeldChunk* known = held(shard, chunk)) {
-      std::memcpy(part.data(), known->bytes.data() + within, part.size());
-    } else if (std::ssize(part) == chunk_bytes) {  // all of it is wanted: straight to its place
+    if (const HeldChunk* cached = held(shard, chunk)) {
+      std::memcpy(part.data(), cached->bytes.data() + within, part.size());
+    } else if (std::ssize(part) == chunk_bytes) {  // a whole chunk: directly to `out`
       read_file(shard, offset, part);
       prove(shard, chunk, part);
     } else if (index_of(shard).block_hashes.contains(chunk)) {
@@ -143,7 +144,7 @@ void Reader::read_bytes(std::int64_t shard, std::int64_t offset, std::span<std::
 }
 
 const File& Reader::opened(std::int64_t shard) {
-  if (const auto known = open_.find(shard); known != open_.end()) return known->second;
+  if (const auto it = open_.find(shard); it != open_.end()) return it->second;
   if (open_.size() >= most_open_) open_.erase(open_.begin());
   const Shard& record = manifest_.shards[static_cast<std::size_t>(shard)];
   File file = File::open(folder_ / record.file, kUse);
@@ -156,7 +157,7 @@ void Reader::read_file(std::int64_t shard, std::int64_t offset, std::span<std::b
     try {
       opened(shard).read_at(offset, out);
     } catch (const FileError&) {
-      open_.erase(shard);  // a stale handle stays stale
+      open_.erase(shard);  // a stale handle must be reopened
       throw;
     }
   });
@@ -165,11 +166,11 @@ void Reader::read_file(std::int64_t shard, std::int64_t offset, std::span<std::b
 void Reader::prove(std::int64_t shard, std::int64_t chunk, std::span<const std::byte> bytes) const {
   const Shard& record = manifest_.shards[static_cast<std::size_t>(shard)];
   const ChunkHash& expected = record.chunks[static_cast<std::size_t>(chunk)];
-  const ChunkHash found = hash_of(bytes);
-  if (found != expected)
+  const ChunkHash actual = hash_of(bytes);
+  if (actual != expected)
     throw Error(ExitCode::checkpoint,
-                chunk_problem(folder_ / record.file, chunk, std::ssize(bytes), found, expected) +
-                    "; use another checkpoint (`rondo checkpoint verify` says which are whole)");
+                chunk_problem(folder_ / record.file, chunk, std::ssize(bytes), actual, expected) +
+                    "; use another checkpoint (`rondo checkpoint verify` finds intact ones)");
 }
 
 Reader::HeldChunk* Reader::held(std::int64_t shard, std::int64_t chunk) {
@@ -186,8 +187,8 @@ Reader::HeldChunk& Reader::hold(std::int64_t shard, std::int64_t chunk, std::int
   HeldChunk& slot = *std::min_element(held_.begin(), held_.end(), [](const HeldChunk& a, const HeldChunk& b) {
     return a.last_use < b.last_use;
   });
-  if (slot.shard >= 0) index_of(slot.shard).block_hashes[slot.chunk] = hashes_of_blocks(slot.bytes);
-  slot.shard = -1;  // nothing, until it has proven right
+  if (slot.shard >= 0) index_of(slot.shard).block_hashes[slot.chunk] = block_hashes_of(slot.bytes);
+  slot.shard = -1;  // empty until its bytes are verified
   slot.last_use = 0;
   slot.bytes.resize(static_cast<std::size_t>(bytes));
   read_file(shard, chunk * kChunkBytes, slot.bytes);
@@ -208,14 +209,14 @@ void Reader::read_blocks(std::int64_t shard, std::int64_t chunk, std::int64_t wi
     const std::int64_t begin = block * kReadBlockBytes;
     const std::int64_t offset = chunk * kChunkBytes + begin;
     if (block_.shard != shard || block_.offset != offset) {
-      block_.shard = -1;  // nothing, until it has proven right
+      block_.shard = -1;  // empty until its bytes are verified
       block_.bytes.resize(static_cast<std::size_t>(std::min(kReadBlockBytes, chunk_bytes - begin)));
       read_file(shard, offset, block_.bytes);
       if (hash_of(block_.bytes).low != hashes[static_cast<std::size_t>(block)])
         throw Error(
             ExitCode::checkpoint,
-            fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
-                        "bytes now; use another checkpoint (`rondo checkpoint verify` says which are whole)",
+            fmt::format("{} changed while it was read: chunk {} had the right hash, and then other bytes; "
+                        "use another checkpoint (`rondo checkpoint verify` finds intact ones)",
                         (folder_ / record.file).string(), chunk));
       block_.shard = shard;
       block_.offset = offset;

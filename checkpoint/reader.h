@@ -1,12 +1,13 @@
-// Reads tensors out of a committed checkpoint, whichever ranks wrote them, and trusts no byte of it.
+// Reads tensors from a committed checkpoint, written by any ranks, and verifies every byte.
 //
-// Every 16 MiB chunk is hashed when its first byte is needed. A rank that reads its own shard in the order of
-// the manifest reads each byte once; a tensor that was cut in another way is read part by part as it was
-// stored, each of its chunks once too. At most 8 chunks (128 MiB) are held; what is needed again of a chunk
-// that was let go is read in blocks of 256 KiB, whose hashes were kept when the chunk had proven right.
+// Every 16 MiB chunk is hashed when its first byte is needed. A rank that reads its own shard in
+// the order of the manifest reads each byte once. A tensor that was stored with another cut is read
+// part by part in its stored order, and each of its chunks is also read once. At most 8 chunks (128
+// MiB) are cached. An evicted chunk is read again in blocks of 256 KiB, whose hashes were stored
+// after the chunk was verified.
 //
-// Errors: Error(checkpoint) that names file, chunk, and the hash found and expected; `out` is then not to be
-// used. Not thread-safe; several Readers of one checkpoint are fine.
+// Errors: Error(checkpoint) naming file, chunk, and the actual and expected hash; `out` is then
+// undefined. Not thread-safe; one checkpoint may have several Readers.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +26,17 @@ namespace rondo::checkpoint {
 
 class Reader {
  public:
-  // Reads COMMITTED and manifest. A shard is looked at when it is first needed.
+  // Reads COMMITTED and manifest. Shards are opened when they are first needed.
   explicit Reader(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
-  // Elements [begin, end) of the flattened (row-major) tensor, in whichever order they are stored.
-  // REQUIRES: `out` has exactly their size.
+  // Reads elements [begin, end) of the flattened (row-major) tensor, stored in any order. REQUIRES:
+  // `out` has exactly their size.
   void read(std::string_view tensor, std::int64_t begin, std::int64_t end, std::span<std::byte> out);
-  // The elements at `place`, one after the other. REQUIRES: `place` is of the tensor's shape, and `out` has
-  // exactly the size of range_of(place).count() elements: what pads a shard is not read.
+  // Reads the elements of the shard `place`, contiguously and without padding. REQUIRES: `place`
+  // has the tensor's shape, and `out` has exactly the size of range_of(place).count() elements.
   void read(std::string_view tensor, const FlatShard& place, std::span<std::byte> out);
 
  private:
@@ -49,7 +50,7 @@ class Reader {
     std::vector<std::byte> bytes;
   };
   struct HeldBlock {
-    std::int64_t shard = -1, offset = -1;  // bytes, from the beginning of the shard
+    std::int64_t shard = -1, offset = -1;  // in bytes, from the beginning of the shard
     std::vector<std::byte> bytes;
   };
 
@@ -75,7 +76,7 @@ class Reader {
   std::uint64_t uses_ = 0;
   std::size_t most_open_;
   std::unordered_map<std::int64_t, File> open_;  // by shard
-  HeldBlock block_;                              // that was read last
+  HeldBlock block_;                              // the last block that was read
 };
 
 }  // namespace rondo::checkpoint

@@ -1,8 +1,8 @@
-// The order of the steps is the whole point: contents are durable before the rename, and the rename before
-// the mark. The manifest is parsed again before anything is renamed, since a checkpoint that cannot be read
-// is none. Sizes of all shards are checked from rank 0, which finds a file system that is not shared. If the
-// mark cannot be written, the folder gets its temporary name back, so that a failed save is swept and does
-// not fill the disk.
+// The order of the steps makes a save safe: contents are durable before the rename, and the rename
+// before the mark. The manifest is parsed again before the rename, since a checkpoint must be
+// readable. Rank 0 checks the sizes of all shards, which detects a file system that is not shared.
+// If the mark cannot be written, the folder gets its temporary name back, so that a failed save is
+// swept and does not fill the disk.
 #include "checkpoint/save.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ void remove_leftover(const fs::path& folder) {
   with_retries([&] { remove_tree(folder); });
 }
 
-// Clears the name of the step without losing what is committed under it.
+// Frees the name of the step without losing a checkpoint that is committed under it.
 void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
   if (!facts_of(target)) return;
   if (has_mark(target)) {
@@ -82,8 +82,7 @@ fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view ru
 void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files) {
   struct statvfs disk {};
   with_retries([&] {
-    if (::statvfs(folder.c_str(), &disk) != 0)
-      throw FileError("ask for the free space of", folder, errno, kUse);
+    if (::statvfs(folder.c_str(), &disk) != 0) throw FileError("read the free space of", folder, errno, kUse);
   });
   constexpr double kMargin = 1.05;
   const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
@@ -106,12 +105,12 @@ fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& mani
   const std::string text = to_text(manifest);
   if (std::ssize(text) > kMaxManifestBytes)
     throw Error(ExitCode::checkpoint,
-                fmt::format("the manifest of {} would have {} bytes, more than the {} that are read again",
+                fmt::format("the manifest of {} would have {} bytes, more than the {} that can be read",
                             temp.string(), text.size(), kMaxManifestBytes));
-  parse_manifest(text, (temp / kManifestFile).string());  // what we write, we must be able to read
-  // A rank that wrote to a folder of its own, because the file system is not shared, is found here.
+  parse_manifest(text, (temp / kManifestFile).string());  // the manifest must be readable
+  // Detects a rank that wrote to another folder because the file system is not shared.
   check_sizes(temp, manifest);
-  write_durably(temp / kManifestFile, text);  // its last step is the fsync of `temp`
+  write_durably(temp / kManifestFile, text);  // ends with the fsync of `temp`
   fs::path target = root / fmt::format("step-{}{}", manifest.step, suffix);
   make_way(root, target, manifest.step);
   rename_path(temp, target);
@@ -119,8 +118,9 @@ fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& mani
     with_retries([&] { sync_folder(root, kUse); });
     write_durably(target / kCommittedFile, committed_text(text));
   } catch (const Error&) {
-    // Back to the name that `abandon` and `sweep_leftovers` clear, so that a failed save does not fill the
-    // disk. Where the mark is there already, the checkpoint is whole, and only its durability in doubt.
+    // Restores the name that `abandon` and `sweep_leftovers` clear, so that a failed save does not
+    // fill the disk. If the mark exists already, the checkpoint is complete, and only its
+    // durability is uncertain.
     if (!has_mark(target)) ::rename(target.c_str(), temp.c_str());
     throw;
   }
@@ -132,7 +132,8 @@ void abandon(const fs::path& temp) noexcept {
     const auto name = parse_folder_name(temp.filename().string());
     if (name && name->role == FolderName::Role::temp) remove_tree(temp);
   } catch (const std::exception&) {
-    // The save has failed already, and for a reason that its caller knows. `sweep_leftovers` tries again.
+    // The save has already failed, for a reason that the caller knows. `sweep_leftovers`
+    // tries again.
   }
 }
 

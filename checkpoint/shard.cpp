@@ -1,8 +1,8 @@
-// A block is hashed and then written while it is in the core's cache, so the data is read from memory once.
-// Small pieces are gathered into whole blocks. Blocks end at borders of chunks; a chunk that is complete
-// starts its writeback, so that the final fsync has little left to wait for. The exact size is known in
-// advance, since offsets follow from the order, and is reserved first: a disk without room fails before any
-// work.
+// Hashes a block and then writes it while it is in the core's cache, so the data is read from
+// memory once. Small pieces are gathered into whole blocks. Blocks end at borders of chunks. A
+// complete chunk starts its writeback, so that the final fsync has little left to wait for. The
+// exact size is known in advance, since offsets follow from the order. It is reserved first, so a
+// full disk fails before any work.
 #include "checkpoint/shard.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ constexpr std::size_t kWriteBlockBytes = 1 << 20;  // hashed and then written wh
 
 std::int64_t aligned(std::int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Bytes in order, to a file and through the chunk hash. Small ones are gathered into whole blocks.
+// Writes bytes in order to a file and hashes them by chunks. Gathers small pieces into
+// whole blocks.
 class ShardStream {
  public:
   explicit ShardStream(File& file) : file_(file) { gathered_.reserve(kWriteBlockBytes); }
@@ -91,7 +92,7 @@ void check_piece(const Piece& piece) {
                   piece.end, piece.dtype));
 }
 
-// The order of the file.
+// Sorts pieces into the order of the file.
 void sort(std::vector<Piece>& pieces) {
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     return std::tie(a.name, a.begin, a.end) < std::tie(b.name, b.begin, b.end);
@@ -129,7 +130,7 @@ Piece piece_at(const FlatShard& place, std::string name, std::string dtype,
 }
 
 std::int64_t shard_bytes(std::span<const Piece> pieces) {
-  // Each piece but the last is padded, and which one is last depends on the order.
+  // Each piece except the last is padded; the order decides which one is last.
   const Piece* last = nullptr;
   std::int64_t bytes = 0;
   for (const Piece& piece : pieces) {

@@ -1,7 +1,8 @@
-// Every field is taken from a reader that remembers what is left, so an unknown field cannot pass unseen.
-// Fields that may change a number are errors, and those that cannot are warnings or on the list. All problems
-// are reported together, but nothing more about a model type that is not known. Quantization is read in one
-// form; unknown fields in it are refused, because they may change what the weights are.
+// Takes every field from a reader that tracks the remaining ones, so no unknown field goes
+// unnoticed. Fields that may change a number are errors. Fields that cannot are warnings or on the
+// list. All problems are reported together, but only one for an unknown model type. Quantization is
+// read in its supported forms. Unknown fields of it are refused, because they may change
+// the weights.
 #include "checkpoint/hugging_face/config.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Fields that change no logit: notes of the library, how texts are generated, how training started.
+// Fields that change no logit: notes of the library, settings of generation, initialization
+// of training.
 constexpr std::array kHarmless = {"_attn_implementation",
                                   "_attn_implementation_autoset",
                                   "_name_or_path",
@@ -68,9 +70,20 @@ std::int64_t id_of(const JsonView& value) {
 TokenIds read_token_ids(FieldsReader& reader) {
   TokenIds ids;
   for (auto [name, id] : {std::pair("bos_token_id", &ids.bos), std::pair("pad_token_id", &ids.pad)}) {
-    const auto value = reader.take(name);
-    if (!value || value->raw() == -1) continue;  // -1: some files' word for none
-    *id = id_of(*value);
+    const Json* value = reader.take(name);
+    if (value == nullptr || *value == -1) continue;  // some files write -1 for none
+    if (is_id(*value))
+      *id = value->get<std::int64_t>();
+    else
+      reader.fail(name, *value, "must be a token id");
+  }
+  const Json* eos = reader.take("eos_token_id");
+  if (eos == nullptr || *eos == -1) return ids;
+  for (const Json& value : eos->is_array() ? *eos : Json::array({*eos})) {
+    if (is_id(value))
+      ids.eos.push_back(value.get<std::int64_t>());
+    else
+      reader.fail("eos_token_id", *eos, "must be a token id or a list of them");
   }
   const auto eos = reader.take("eos_token_id");
   if (!eos || eos->raw() == -1) return ids;
@@ -108,8 +121,8 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
-// Of a model of texts and other things, the text model: its own fields, and those of the whole beside them.
-Json text_model_of(Json object, FieldsReader whole_reader, ReadConfig& read) {
+// Returns the text model of a multimodal model: its own fields, and the fields of the whole model.
+Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
   for (const ModelSpec& model : model_specs()) {
     const ModelType& type = *model.hugging_face_type;
     const Multimodal& whole = type.multimodal;
@@ -137,7 +150,7 @@ void read_fp8(FieldsReader& quantization) {
   quantization.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
 }
 
-// What weights are quantized in. Fields of another form are only noise.
+// Returns the format of quantized weights. Fields of an unsupported format are not reported.
 Quantization read_quantization(FieldsReader& reader) {
   const auto object = reader.take("quantization_config");
   if (!object) return Quantization::none;
@@ -154,8 +167,8 @@ Quantization read_quantization(FieldsReader& reader) {
     return Quantization::none;
   }
   if (fp8) read_fp8(inner);
-  // How scales were chosen, what has none, and what transformers does with them: the files hold the
-  // numbers.
+  // These say how scales were chosen, which matrices have none, and what transformers does with
+  // them. None of them changes the stored numbers.
   for (const char* known :
        {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
     inner.take(known);
@@ -164,8 +177,10 @@ Quantization read_quantization(FieldsReader& reader) {
   return fp8 ? Quantization::fp8 : Quantization::mxfp4;
 }
 
-// Layers behind the last that predict tokens further ahead are no part of the model here.
-void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadConfig& read) {
+// Skips the layers for multi-token prediction after the last layer; they do not belong to
+// the model.
+void skip_prediction_layers(FieldsReader& reader, const std::string& file, ReadConfig& read) {
+  const char* name = "num_nextn_predict_layers";
   constexpr std::int64_t kMost = 1000;
   const auto ahead = reader.take("num_nextn_predict_layers");
   const auto layers = read.config.sizes.find("n_layers");
@@ -184,19 +199,19 @@ void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadC
 ReadConfig parse_config(std::string_view text, const std::string& file) {
   const Json whole = parse_object(text, file);
   std::vector<std::string> problems;
-  const JsonSource source{.problems = &problems};  // the file is named once, above all of them
+  FieldsReader whole_reader(whole, problems);
   ReadConfig read;
-  const Json object = text_model_of(whole, FieldsReader(JsonView(whole, source)), read);
-  FieldsReader reader(JsonView(object, source));
+  const Json object = text_model_of(whole, whole_reader, read);
+  FieldsReader reader(object, problems);
   const ModelSpec* model = read_model_type(reader);
-  // The other fields of another model would only be noise.
+  // The other fields of an unknown model are not reported.
   if (model != nullptr) {
     read.config.model = model->name;
     read.config.sizes = read_sizes(*model, reader);
     read.config.dtype = read_dtype(reader);
     read.config.tokens = read_token_ids(reader);
     read.quantization = read_quantization(reader);
-    pass_over_layers_ahead(reader, file, read);
+    skip_prediction_layers(reader, file, read);
     reader.take_only("compression_config", nullptr, "compressed weights are");
   }
   if (!problems.empty())

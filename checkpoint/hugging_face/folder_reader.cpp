@@ -1,7 +1,7 @@
-// The index and the headers of all shards are compared in both directions before any weight is read. Problems
-// are collected by kind, twenty of each, because a wrong folder is wrong in a thousand tensors at once. A
-// tensor in 8 bits is matched with its scales by name; neither may stand alone. Rotary tables and layers that
-// the configuration passes over are the only tensors that may be left.
+// Compares the index and the headers of all shards in both directions before any weight is read.
+// Problems are collected by kind, up to twenty of each, because a wrong folder has thousands of
+// wrong tensors. A tensor in 8 bits is matched with its scales by name; both must exist. Only
+// rotary tables, and tensors that the configuration excludes, may remain.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using safetensors::Dtype;
 using safetensors::shown_name;
 
-// Collects problems of many tensors; names the first of each kind.
+// Collects problems of many tensors and names the first of each kind.
 class TensorProblems {
  public:
   void add(const std::string& kind, const std::string& text) {
@@ -41,7 +41,7 @@ class TensorProblems {
       text += fmt::format("\n  {}: {}", kind, fmt::join(lines, ", "));
       if (more_.contains(kind)) text += fmt::format(" and {} more", more_.at(kind));
     }
-    throw Error(ExitCode::checkpoint, text + "\nfetch or write the folder again, or mend its config.json");
+    throw Error(ExitCode::checkpoint, text + "\nfetch or write the folder again, or correct its config.json");
   }
 
  private:
@@ -51,7 +51,7 @@ class TensorProblems {
   std::size_t count_ = 0;
 };
 
-// File names by tensor. Throws for an index that is damaged or reaches out of its folder.
+// Returns file names by tensor. Throws for an index that is damaged or names a path.
 std::map<std::string, std::string> read_index(const std::filesystem::path& path) {
   const Json index = parse_object(read_small_file(path), path.string());
   const auto map = index.find("weight_map");
@@ -65,7 +65,7 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
       throw Error(
           ExitCode::checkpoint,
           fmt::format("{}: weight_map has {} for {}; it must be the name of a .safetensors file in the "
-                      "same folder, and no path",
+                      "same folder, not a path",
                       path.string(),
                       file.is_string() ? shown_name(file.get<std::string>()) : std::string(file.type_name()),
                       shown_name(name)));
@@ -91,13 +91,13 @@ void check_shape(const safetensors::TensorInfo& info, const std::vector<std::int
                                                  fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
 }
 
-// Of a parameter in 8 bits.
+// Checks a parameter in 8 bits.
 void check_quantized(const Parameter& parameter, const StoredTensor& stored, bool declared,
                      TensorProblems& problems) {
   if (!declared)
     problems.add("in 8 bits, while config.json has no quantization_config", with_dtype(*stored.info));
   if (parameter.shape.size() != 2 || parameter.always_fp32)
-    problems.add("in 8 bits and no matrix", with_dtype(*stored.info));
+    problems.add("in 8 bits but not a matrix", with_dtype(*stored.info));
   else if (stored.scales == nullptr)
     problems.add("missing", shown_name(scales_of(parameter.name)));
   if (stored.scales == nullptr) return;
@@ -106,11 +106,11 @@ void check_quantized(const Parameter& parameter, const StoredTensor& stored, boo
     problems.add("scales of a dtype that is not F32", with_dtype(*stored.scales->info));
 }
 
-// Of the experts that a parameter is, in 4 bits.
+// Checks a parameter of experts in 4 bits.
 void check_mxfp4(const Parameter& parameter, const StoredTensor& stored, TensorProblems& problems) {
   std::vector<std::int64_t> shape = mxfp4_shape(parameter.shape);
   if (shape.empty())
-    return problems.add("in 4 bits and no experts with inputs in blocks of 32", shown_name(parameter.name));
+    return problems.add("in 4 bits but not experts with inputs in blocks of 32", shown_name(parameter.name));
   check_shape(*stored.info, shape, problems);
   shape.pop_back();
   check_shape(*stored.scales->info, shape, problems);
@@ -155,17 +155,17 @@ Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(rea
   find_blocks();
 }
 
-// A parameter in 4 bits has no tensor of its name.
+// Adds parameters in 4 bits, which have no tensor of their own name.
 void Folder::find_blocks() {
   if (config_.quantization != Quantization::mxfp4) return;
-  std::map<std::string, StoredTensor> found;
+  std::map<std::string, StoredTensor> quantized;
   for (const auto& [name, stored] : tensors_) {
     if (!name.ends_with(kMxfp4Blocks) || stored.dtype() != Dtype::u8) continue;
     const std::string parameter = name.substr(0, name.size() - kMxfp4Blocks.size());
     const auto scales = tensors_.find(parameter + std::string(kMxfp4Scales));
-    if (scales != tensors_.end()) found[parameter] = {stored.file, stored.info, &scales->second};
+    if (scales != tensors_.end()) quantized[parameter] = {stored.file, stored.info, &scales->second};
   }
-  tensors_.insert(found.begin(), found.end());
+  tensors_.insert(quantized.begin(), quantized.end());
 }
 
 void Folder::find_scales() {
@@ -188,11 +188,11 @@ void Folder::open_shards() {
     for (const safetensors::TensorInfo& info : file.tensors()) {
       const auto found = index.find(info.name);
       if (found == index.end() || found->second != *name)
-        problems.add(fmt::format("in {} and not there in the index", *name), shown_name(info.name));
+        problems.add(fmt::format("in {}, where the index does not list it", *name), shown_name(info.name));
     }
-    for (const auto& [tensor, in] : index)
-      if (in == *name && file.find(tensor) == nullptr)
-        problems.add(fmt::format("not in {}, where the index has it", *name), shown_name(tensor));
+    for (const auto& [tensor, location] : index)
+      if (location == *name && file.find(tensor) == nullptr)
+        problems.add(fmt::format("missing in {}, where the index lists it", *name), shown_name(tensor));
     ++name;
   }
   problems.throw_if_any(path_);
@@ -226,13 +226,13 @@ void Folder::check(std::span<const Parameter> parameters) const {
       problems.add("of a dtype that is not F32, F16 or BF16", with_dtype(*stored.info));
     expected.insert(scales);
   }
-  const auto passed_over = [&](const std::string& name) {
+  const auto is_excluded = [&](const std::string& name) {
     return is_rotary_table(name) ||
            std::any_of(config_.passed_over.begin(), config_.passed_over.end(),
                        [&](const std::string& prefix) { return name.starts_with(prefix); });
   };
   for (const auto& [name, stored] : tensors_)
-    if (!expected.contains(name) && !passed_over(name)) problems.add("unexpected", shown_name(name));
+    if (!expected.contains(name) && !is_excluded(name)) problems.add("unexpected", shown_name(name));
   problems.throw_if_any(path_);
 }
 
@@ -246,7 +246,7 @@ void StoredTensor::dequantize(std::uint64_t begin, std::span<float> to) const {
   RONDO_ASSERT(scales != nullptr, "a quantized matrix has scales");
   if (dtype() == Dtype::u8) {
     const auto outputs = static_cast<std::uint64_t>(info->shape[1]);
-    const std::uint64_t each = together();  // two in a byte of the blocks, 32 to one of the scales
+    const std::uint64_t each = together();  // two per byte of the blocks, 32 per byte of the scales
     const std::uint64_t first = begin / each, end = (begin + to.size() + each - 1) / each;
     const std::vector<std::byte> blocks = elements(first * each / 2, end * each / 2),
                                  powers = scales->elements(first * each / 32, end * each / 32);

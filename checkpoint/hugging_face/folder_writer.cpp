@@ -1,7 +1,8 @@
-// Everything is written into a folder beside the target and renamed last. Shards are cut in the order of the
-// parameters before a byte is written, so all of the disk space can be taken at once, and the index is known
-// from the beginning. The destructor removes what was not finished. Each shard's own writer checks that every
-// byte came exactly once, so callers may write in any order.
+// Writes everything into a temporary folder next to the target, and renames it last. Shards are
+// planned in the order of the parameters before a byte is written, so all disk space is reserved at
+// once, and the index is known from the beginning. The destructor removes an unfinished folder.
+// Each shard's writer checks that every byte is written exactly once, so callers may write in
+// any order.
 #include "checkpoint/hugging_face/folder_writer.h"
 
 #include <fmt/format.h>
@@ -24,33 +25,33 @@ using safetensors::Dtype;
 Dtype dtype_of(const std::string& name) {
   if (name == "float32") return Dtype::f32;
   if (name == "float16") return Dtype::f16;
-  RONDO_ASSERT(name == "bfloat16", "no dtype of weights: " + name);
+  RONDO_ASSERT(name == "bfloat16", "not a dtype of weights: " + name);
   return Dtype::bf16;
 }
 
-// "out/": the folder and not something nameless in it.
+// Removes a trailing slash, so that the path has a file name.
 fs::path without_trailing_slash(fs::path path) {
   path = path.lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
 
-void refuse_taken(const fs::path& path) {
-  std::error_code wrong;
-  const bool exists = fs::exists(fs::symlink_status(path, wrong));
-  if (exists && !(fs::is_directory(path, wrong) && fs::is_empty(path, wrong)))
+void refuse_existing(const fs::path& path) {
+  std::error_code error;
+  const bool exists = fs::exists(fs::symlink_status(path, error));
+  if (exists && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
     throw Error(ExitCode::checkpoint, path.string() + ": exists and is not an empty folder; name a new one");
 }
 
-// How the names of folders begin that stand beside `path` until they are finished.
-std::string beginning_of_unfinished(const fs::path& path) {
+// Returns the prefix of the names of temporary folders for `path`.
+std::string unfinished_prefix(const fs::path& path) {
   return fmt::format(".{}.tmp-", path.filename().string());
 }
 
-// A new folder beside `path`. The name is never one that another writer has.
-fs::path create_beside(const fs::path& path) {
+// Creates a new temporary folder next to `path`, with a name that no other writer uses.
+fs::path create_unfinished(const fs::path& path) {
   for (int attempt = 0;; ++attempt) {
     const fs::path pending =
-        path.parent_path() / fmt::format("{}{}-{}", beginning_of_unfinished(path), ::getpid(), attempt);
+        path.parent_path() / fmt::format("{}{}-{}", unfinished_prefix(path), ::getpid(), attempt);
     if (::mkdir(pending.c_str(), 0777) == 0) return pending;
     if (errno != EEXIST) throw FileError("create", path, errno, FileUse::output);
   }
@@ -69,21 +70,21 @@ std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 void remove_unfinished(const fs::path& path) {
-  const fs::path taken = without_trailing_slash(path);
+  const fs::path target = without_trailing_slash(path);
   std::vector<fs::path> unfinished;
   std::error_code error;
-  for (fs::directory_iterator at(folder_of(taken), error), end; !error && at != end; at.increment(error))
-    if (at->path().filename().string().starts_with(beginning_of_unfinished(taken)))
+  for (fs::directory_iterator at(folder_of(target), error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with(unfinished_prefix(target)))
       unfinished.push_back(at->path());
   for (const fs::path& folder : unfinished) fs::remove_all(folder, error);
-  if (error) throw FileError("clear", folder_of(taken), error.value(), FileUse::output);
+  if (error) throw FileError("clear", folder_of(target), error.value(), FileUse::output);
 }
 
 FolderWriter::FolderWriter(fs::path path, const ModelConfig& config, const std::vector<Parameter>& parameters,
                            const WriteOptions& options)
     : path_(without_trailing_slash(std::move(path))), dtype_(dtype_of(config.dtype)) {
-  refuse_taken(path_);
-  pending_ = create_beside(path_);
+  refuse_existing(path_);
+  pending_ = create_unfinished(path_);
   try {
     create_shards(cut(parameters, options.max_shard_bytes));
     write_small_files(config, options);
@@ -123,7 +124,7 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = shard_name(i, shards.size());
     total += shards[i].bytes;
-    // transformers asks for this entry: PyTorch's row-major layout.
+    // transformers requires this entry: PyTorch's row-major layout.
     shards_.push_back(std::make_unique<safetensors::Writer>(pending_ / name, std::move(shards[i].tensors),
                                                             safetensors::Metadata{{"format", "pt"}}));
     for (const safetensors::TensorInfo& tensor : shards_.back()->header().tensors) {

@@ -1,9 +1,10 @@
-// Writes a folder of a model so that Hugging Face's transformers loads it with nothing added: config.json,
-// generation_config.json, the weights in model.safetensors or in shards with an index, and the tokenizer's
-// files, copied byte for byte.
+// Writes a folder of a model that Hugging Face's transformers loads without additions: config.json,
+// generation_config.json, the weights in model.safetensors or in shards with an index, and exact
+// copies of the tokenizer's files.
 //
-// The folder appears whole or not at all: it is written beside its place, as ".NAME.tmp-PID-N", and renamed
-// last. That one goes away with a writer that did not finish (a killed process leaves it). Not thread-safe.
+// The folder appears complete or not at all: it is written next to its final path as
+// ".NAME.tmp-PID-N" and renamed last. An unfinished writer removes the temporary folder; a killed
+// process leaves it. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +23,19 @@
 namespace rondo::hugging_face {
 
 struct WriteOptions {
-  std::uint64_t max_shard_bytes = 5'000'000'000;  // of tensors; a larger tensor has a file of its own
-  std::filesystem::path tokenizer = {};  // a tokenizer.json, or the folder of it; empty: no files to copy
+  std::uint64_t max_shard_bytes = 5'000'000'000;  // of tensors; a larger tensor has its own file
+  std::filesystem::path tokenizer = {};           // a tokenizer.json or its folder; empty: no files to copy
 };
 
-// Removes what writers of `path` left beside it that did not finish. REQUIRES: none of them is alive.
+// Removes the temporary folders that unfinished writers of `path` left. REQUIRES: none of these
+// writers is alive.
 void remove_unfinished(const std::filesystem::path& path);
 
 class FolderWriter {
  public:
-  // Weights are written in config.dtype ("float32", "float16", "bfloat16"). Takes the disk space of all of
-  // them and writes the small files. `path` must not exist, or be an empty folder. Throws Error(environment),
-  // or Error(resources) where the disk is too full.
+  // Writes weights in config.dtype ("float32", "float16", "bfloat16"). Reserves the disk space of
+  // all weights and writes the small files. REQUIRES: `path` does not exist, or is an empty folder.
+  // Throws Error(environment), or Error(resources) when the disk is too full.
   FolderWriter(std::filesystem::path path, const ModelConfig& config,
                const std::vector<Parameter>& parameters, const WriteOptions& options = {});
   ~FolderWriter();
@@ -42,12 +44,13 @@ class FolderWriter {
 
   safetensors::Dtype dtype() const { return dtype_; }
 
-  // `bytes` are elements of the flattened parameter, from `element_offset` on, in the parameter's dtype
-  // (dtype(), or F32 where always), little-endian. In
-  // any order; every element of every parameter exactly once (otherwise it is a bug of the caller).
+  // Writes elements of the flattened parameter, from `element_offset` on. `bytes` are
+  // little-endian, in the parameter's dtype: dtype(), or F32 if always_fp32. REQUIRES: every
+  // element of every parameter exactly once, in any order.
   void write(std::string_view parameter, std::uint64_t element_offset, std::span<const std::byte> bytes);
 
-  // Checks that all came, syncs, and gives the folder its name. Nothing may follow.
+  // Checks that all elements were written, syncs, and renames the folder. REQUIRES: no
+  // call follows.
   void finish();
 
  private:

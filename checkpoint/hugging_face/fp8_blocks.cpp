@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kEdge = kBlock;
 
-// E4M3 (Micikevicius et al., "FP8 Formats for Deep Learning", 2022): a sign, 4 bits of exponent with bias 7,
-// 3 of mantissa; no infinity, and all ones are not a number.
+// E4M3 (Micikevicius et al., "FP8 Formats for Deep Learning", 2022): a sign, 4 bits of exponent
+// with bias 7, 3 of mantissa. There is no infinity, and all ones are NaN.
 float number_of(unsigned bits) {
   const unsigned exponent = bits >> 3 & 15, mantissa = bits & 7;
   float size = 0;
@@ -29,9 +29,9 @@ float number_of(unsigned bits) {
 
 const std::array<float, 256>& numbers() {
   static const std::array<float, 256> table = [] {
-    std::array<float, 256> all{};
-    for (unsigned bits = 0; bits < all.size(); ++bits) all[bits] = number_of(bits);
-    return all;
+    std::array<float, 256> values{};
+    for (unsigned bits = 0; bits < values.size(); ++bits) values[bits] = number_of(bits);
+    return values;
   }();
   return table;
 }
@@ -46,10 +46,10 @@ std::vector<std::int64_t> scales_shape(const std::vector<std::int64_t>& matrix) 
 
 void dequantize(std::span<const std::byte> bits, std::uint64_t begin, std::uint64_t columns,
                 std::span<const std::byte> scales, std::span<float> to) {
-  RONDO_ASSERT(bits.size() == to.size(), "there is room for each element and no more");
+  RONDO_ASSERT(bits.size() == to.size(), "input and output have the same number of elements");
   const std::array<float, 256>& table = numbers();
-  const std::uint64_t blocks = (columns + kEdge - 1) / kEdge;  // side by side
-  // Runs of elements in one row of one block.
+  const std::uint64_t blocks = (columns + kEdge - 1) / kEdge;  // blocks per row of blocks
+  // Each iteration handles a run of elements in one row of one block.
   for (std::size_t done = 0; done < bits.size();) {
     const std::uint64_t row = (begin + done) / columns, column = (begin + done) % columns;
     const std::uint64_t block = row / kEdge * blocks + column / kEdge;

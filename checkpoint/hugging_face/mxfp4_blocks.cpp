@@ -13,16 +13,17 @@ namespace {
 constexpr std::int64_t kBlockInputs = 32;
 constexpr std::uint64_t kInputs = kBlockInputs, kBlockBytes = kInputs / 2;
 
-// E2M1: a sign, 2 bits of exponent with bias 1, one of mantissa.
+// E2M1: a sign, 2 bits of exponent with bias 1, 1 of mantissa.
 constexpr std::array<float, 16> kCodes = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                           -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 const std::array<float, 256>& powers() {
   static const std::array<float, 256> table = [] {
-    std::array<float, 256> all{};
-    for (int bits = 0; bits < 255; ++bits) all[static_cast<std::size_t>(bits)] = std::ldexp(1.0f, bits - 127);
-    all[255] = std::numeric_limits<float>::quiet_NaN();
-    return all;
+    std::array<float, 256> values{};
+    for (int bits = 0; bits < 255; ++bits)
+      values[static_cast<std::size_t>(bits)] = std::ldexp(1.0f, bits - 127);
+    values[255] = std::numeric_limits<float>::quiet_NaN();
+    return values;
   }();
   return table;
 }
@@ -35,14 +36,14 @@ std::vector<std::int64_t> mxfp4_shape(const std::vector<std::int64_t>& parameter
 }
 
 void dequantize(const Mxfp4Experts& experts, std::uint64_t begin, std::span<float> to) {
-  const std::uint64_t blocks = experts.inputs / kInputs;  // of an output
+  const std::uint64_t blocks = experts.inputs / kInputs;  // blocks per output
   const std::uint64_t of_expert = experts.inputs * experts.outputs;
   RONDO_ASSERT(
       (begin + to.size() + of_expert - 1) / of_expert * experts.outputs * blocks <= experts.scales.size() &&
           experts.blocks.size() == experts.scales.size() * kBlockBytes,
-      "the blocks and scales are those of the elements");
+      "the blocks and scales match the elements");
   const std::array<float, 256>& scales = powers();
-  // Runs of outputs of one input.
+  // Each iteration handles a run of outputs of one input.
   for (std::size_t done = 0; done < to.size();) {
     const std::uint64_t row = (begin + done) / experts.outputs, first = (begin + done) % experts.outputs;
     const std::uint64_t input = row % experts.inputs, expert = row / experts.inputs;
@@ -50,8 +51,8 @@ void dequantize(const Mxfp4Experts& experts, std::uint64_t begin, std::span<floa
     const unsigned shift = input % 2 == 0 ? 0 : 4;
     for (std::uint64_t output = first; output < end; ++output, ++done) {
       const std::uint64_t block = (expert * experts.outputs + output) * blocks + input / kInputs;
-      const auto both = std::to_integer<unsigned>(experts.blocks[block * kBlockBytes + input % kInputs / 2]);
-      to[done] = kCodes[both >> shift & 15] * scales[std::to_integer<std::size_t>(experts.scales[block])];
+      const auto byte = std::to_integer<unsigned>(experts.blocks[block * kBlockBytes + input % kInputs / 2]);
+      to[done] = kCodes[byte >> shift & 15] * scales[std::to_integer<std::size_t>(experts.scales[block])];
     }
   }
 }

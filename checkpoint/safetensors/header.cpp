@@ -1,4 +1,6 @@
-// Reads a header event by event, so that a hostile one costs no more memory than what is kept of it.
+// Parses a header event by event, so that a hostile header needs no more memory than its result.
+// All rules of the format are checked: first by the parser's events, then on the tensors sorted by
+// offset. Every message names the tensor and the rule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +19,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What nlohmann's parser calls; `false` ends the parse, with the reason in problem().
+// The callbacks of nlohmann's parser. Returning `false` ends the parse, with the reason
+// in problem().
 class HeaderEvents {
  public:
   bool null() { return unexpected("null"); }
   bool boolean(bool) { return unexpected("a boolean"); }
   bool number_integer(std::int64_t) { return unexpected("a negative number"); }
-  bool number_float(double, const std::string&) { return unexpected("a number that is no integer"); }
+  bool number_float(double, const std::string&) { return unexpected("a number that is not an integer"); }
   bool binary(Json::binary_t&) { return unexpected("binary"); }
   bool parse_error(std::size_t position, const std::string&, const Json::exception&) {
     return fail(fmt::format("the header is not valid JSON at its byte {}", position));
@@ -140,13 +143,13 @@ class HeaderEvents {
   Header header_;
   std::string key_;
   TensorInfo tensor_;
-  int offsets_ = 0;  // how many of the two were read
+  int offsets_ = 0;  // how many of the two have been read
   std::unordered_set<std::string> names_, fields_;
   std::string problem_;
 };
 
-// Bytes that the shape and the dtype ask for; none where they overflow 64 bits.
-std::optional<std::uint64_t> wanted_bytes(const TensorInfo& tensor) {
+// Returns the bytes of a tensor's shape and dtype; nullopt if they overflow 64 bits.
+std::optional<std::uint64_t> bytes_of_shape(const TensorInfo& tensor) {
   std::uint64_t bytes = 1;
   for (const std::int64_t size : tensor.shape)
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) return std::nullopt;
@@ -154,7 +157,7 @@ std::optional<std::uint64_t> wanted_bytes(const TensorInfo& tensor) {
   return bytes;
 }
 
-// The rule that the tensors, sorted by offset, break; "" if none.
+// Returns the rule that the tensors, sorted by offset, break; "" if they break none.
 std::string broken_rule(const Header& header) {
   std::uint64_t covered = 0;
   for (const TensorInfo& tensor : header.tensors) {
@@ -166,13 +169,12 @@ std::string broken_rule(const Header& header) {
     if (tensor.end > header.data_bytes)
       return broken(fmt::format("{} reach beyond the {} bytes of data", offsets, header.data_bytes));
     if (tensor.begin < covered) return broken(offsets + " overlap the tensor before");
-    if (tensor.begin > covered)
-      return broken(fmt::format("{} leave a hole behind byte {}", offsets, covered));
-    const std::optional<std::uint64_t> wanted = wanted_bytes(tensor);
-    if (!wanted) return broken("the bytes of its shape overflow 64 bits");
-    if (*wanted != tensor.bytes())
-      return broken(fmt::format("its shape and dtype {} ask for {} bytes, and {} hold {}",
-                                dtype_name(tensor.dtype), *wanted, offsets, tensor.bytes()));
+    if (tensor.begin > covered) return broken(fmt::format("{} leave a hole after byte {}", offsets, covered));
+    const std::optional<std::uint64_t> expected = bytes_of_shape(tensor);
+    if (!expected) return broken("the bytes of its shape overflow 64 bits");
+    if (*expected != tensor.bytes())
+      return broken(fmt::format("its shape and dtype {} need {} bytes, but {} have {}",
+                                dtype_name(tensor.dtype), *expected, offsets, tensor.bytes()));
     covered = tensor.end;
   }
   if (covered != header.data_bytes)
@@ -188,7 +190,7 @@ Header parse_header(std::span<const std::byte> head, const std::string& file, st
     throw Error(ExitCode::checkpoint, file + ": not a valid safetensors file: " + rule +
                                           "; it is damaged or not complete, so fetch or write it again");
   };
-  if (file_bytes < 8) fail(fmt::format("it has {} bytes, and the length of the header takes 8", file_bytes));
+  if (file_bytes < 8) fail(fmt::format("it has {} bytes, but the length of the header takes 8", file_bytes));
   std::uint64_t length = 0;
   for (std::size_t byte = 0; byte < 8; ++byte)
     length |= std::to_integer<std::uint64_t>(head[byte]) << (8 * byte);
@@ -198,7 +200,7 @@ Header parse_header(std::span<const std::byte> head, const std::string& file, st
 
   const char* text = reinterpret_cast<const char*>(head.data()) + 8;
   if (length == 0 || text[0] != '{') fail("the header does not begin with '{'");
-  // The parser would take a NUL for the end of its input.
+  // The parser would treat a NUL as the end of its input.
   if (std::memchr(text, 0, length) != nullptr) fail("a NUL byte in the header");
   HeaderEvents events;
   if (!Json::sax_parse(text, text + length, &events)) fail(events.problem());

@@ -1,7 +1,7 @@
-// Tensors are sorted by dtype, the widest first, and then by name. The header is padded to a multiple of 8,
-// so every tensor is aligned to its elements. The header's text is built by hand, in the order of the data.
-// Sizes are added and multiplied with overflow checks. Names in messages are escaped to ASCII and cut, as
-// they come from files.
+// Sorts tensors by dtype, the widest first, and then by name. The header is padded to a multiple of
+// 8, so every tensor is aligned to its elements. The header's text is written by hand, in the order
+// of the data. Sizes are added and multiplied with overflow checks. Names in messages are escaped
+// to ASCII and truncated, as they come from files.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -41,7 +41,7 @@ std::uint64_t bytes_of(const TensorInfo& tensor) {
   std::uint64_t bytes = dtype_bytes(tensor.dtype);
   for (const std::int64_t size : tensor.shape) {
     const bool fits = size >= 0 && !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes);
-    RONDO_ASSERT(fits, "the shape of " + shown_name(tensor.name) + " is no shape");
+    RONDO_ASSERT(fits, "the shape of " + shown_name(tensor.name) + " is not valid");
   }
   return bytes;
 }

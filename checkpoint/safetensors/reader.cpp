@@ -31,8 +31,8 @@ File::File(const std::filesystem::path& path) : file_(open_weights(path)), heade
 }
 
 const TensorInfo* File::find(std::string_view name) const {
-  const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : &header_.tensors[found->second];
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &header_.tensors[it->second];
 }
 
 void File::read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> out) const {
@@ -49,9 +49,9 @@ std::vector<std::byte> File::bytes(const TensorInfo& tensor) const {
 
 std::vector<std::byte> File::bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const {
   RONDO_ASSERT(begin <= end && end <= tensor.elements(), "a range outside of " + shown_name(tensor.name));
-  std::vector<std::byte> made((end - begin) * dtype_bytes(tensor.dtype));
-  read(tensor, begin, made);
-  return made;
+  std::vector<std::byte> elements((end - begin) * dtype_bytes(tensor.dtype));
+  read(tensor, begin, elements);
+  return elements;
 }
 
 }  // namespace rondo::safetensors

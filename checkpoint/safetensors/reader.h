@@ -1,7 +1,7 @@
-// A safetensors file: opening it reads the header alone, so a caller pays for the tensors and the ranges that
-// it takes.
+// Reads a safetensors file. Opening reads only the header; tensors and ranges are read on request.
 //
-// Used by one thread at a time. Errors of reads, and of a file that is cut short meanwhile: input_file.h.
+// Used by one thread at a time. For errors of reads, and of a file that shrinks while it is open,
+// see input_file.h.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ namespace rondo::safetensors {
 
 class File {
  public:
-  // Throws Error(checkpoint) where the file is missing, unreadable or breaks a rule of the format (naming
-  // file, tensor and rule), Error(resources) where memory or descriptors ran out.
+  // Throws Error(checkpoint) when the file is missing, unreadable or breaks a rule of the format,
+  // naming file, tensor and rule. Throws Error(resources) when memory or descriptors are exhausted.
   explicit File(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_->path(); }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
   const Metadata& metadata() const { return header_.metadata; }
 
-  // nullptr where there is no tensor of that name. Valid as long as this object.
+  // Returns nullptr if there is no tensor of that name. Valid for the lifetime of this object.
   const TensorInfo* find(std::string_view name) const;
 
-  // Elements of the flattened tensor, little-endian and row-major, from `begin` on until `out` is full.
-  // `tensor` is one of tensors(). REQUIRES whole elements that it has.
+  // Fills `out` with elements of the flattened tensor, little-endian and row-major, from `begin`
+  // on. REQUIRES: `tensor` is one of tensors(), and `out` has the size of whole elements within it.
   void read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> out) const;
-  // The same in memory of its own: of all elements, or of [begin, end).
+  // Return all elements, or elements [begin, end).
   std::vector<std::byte> bytes(const TensorInfo& tensor) const;
   std::vector<std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
 

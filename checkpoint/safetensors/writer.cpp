@@ -1,7 +1,8 @@
-// The layout is fixed before the first byte, so pieces can be written at their place in any order. Written
-// ranges are kept in a map by their beginning and joined with neighbours: an overlap is found at once, and a
-// complete tensor is one range. All disk space is taken at the start, since a full disk should not show after
-// an hour. The file is synced, closed with a check and renamed, and its folder synced.
+// The layout is fixed before the first byte, so pieces can be written in any order. Written ranges
+// are kept in a map by their beginning and merged with their neighbours. So an overlap is detected
+// immediately, and a complete tensor is one range. All disk space is reserved at the start, so a
+// full disk is detected before any work. The file is synced, closed with a check and renamed, and
+// its folder is synced.
 #include "checkpoint/safetensors/writer.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 namespace rondo::safetensors {
 namespace {
 
-// Never one that another writer has.
+// Returns a suffix that no other writer uses.
 std::string own_suffix() {
   static std::atomic<int> writers = 0;
   return fmt::format("part-{}-{}", ::getpid(), writers++);
@@ -54,8 +55,8 @@ Writer::Writer(std::filesystem::path path, std::vector<TensorInfo> tensors, Meta
       written_(header_.tensors.size()) {
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
     const std::string& name = header_.tensors[i].name;
-    const bool fresh = name != "__metadata__" && index_.emplace(name, i).second;
-    RONDO_ASSERT(fresh, "the tensor name " + shown_name(name) + " is taken");
+    const bool is_new = name != "__metadata__" && index_.emplace(name, i).second;
+    RONDO_ASSERT(is_new, "the tensor name " + shown_name(name) + " is taken");
   }
   file_.emplace(path_, FileUse::output, own_suffix());
   file_->reserve(static_cast<std::int64_t>(header_.data_begin + header_.data_bytes));
@@ -65,13 +66,13 @@ Writer::Writer(std::filesystem::path path, std::vector<TensorInfo> tensors, Meta
 
 void Writer::write(std::string_view name, std::uint64_t byte_offset, std::span<const std::byte> bytes) {
   RONDO_ASSERT(file_.has_value(), path_.string() + " is finished");
-  const auto found = index_.find(name);
-  RONDO_ASSERT(found != index_.end(), path_.string() + " has no tensor " + shown_name(name));
-  const TensorInfo& tensor = header_.tensors[found->second];
+  const auto it = index_.find(name);
+  RONDO_ASSERT(it != index_.end(), path_.string() + " has no tensor " + shown_name(name));
+  const TensorInfo& tensor = header_.tensors[it->second];
   RONDO_ASSERT(byte_offset <= tensor.bytes() && bytes.size() <= tensor.bytes() - byte_offset,
                "bytes outside of the tensor " + shown_name(name));
-  const bool fresh = written_[found->second].add(byte_offset, byte_offset + bytes.size());
-  RONDO_ASSERT(fresh, "bytes of the tensor " + shown_name(name) + " come twice");
+  const bool is_new = written_[it->second].add(byte_offset, byte_offset + bytes.size());
+  RONDO_ASSERT(is_new, "bytes of the tensor " + shown_name(name) + " are written twice");
   file_->write_at(static_cast<std::int64_t>(header_.data_begin + tensor.begin + byte_offset), bytes);
 }
 
@@ -79,7 +80,7 @@ void Writer::finish() {
   RONDO_ASSERT(file_.has_value(), path_.string() + " is finished");
   for (std::size_t i = 0; i < written_.size(); ++i)
     RONDO_ASSERT(written_[i].are_exactly(header_.tensors[i].bytes()),
-                 "bytes of the tensor " + shown_name(header_.tensors[i].name) + " never came");
+                 "bytes of the tensor " + shown_name(header_.tensors[i].name) + " are missing");
   file_->commit();
   file_.reset();
 }

@@ -49,7 +49,7 @@ TEST_CASE("checkpoint show says what one holds") {
                  ContainsSubstring("model/embed") && ContainsSubstring("[16, 9]"));
   CHECK(said({"show", scratch / "none"}) ==
         "5: rondo: error: there is no folder " + (scratch / "none").string() + "\n");
-  CHECK_THAT(said({"show", scratch / "root"}), ContainsSubstring("is no committed checkpoint"));
+  CHECK_THAT(said({"show", scratch / "root"}), ContainsSubstring("is not a committed checkpoint"));
 }
 
 TEST_CASE("checkpoint verify reads every byte, or manifest and sizes") {
@@ -78,7 +78,7 @@ TEST_CASE("checkpoint prune says what goes and what can be resumed then, and a d
   const auto expected = [&](const char* what) {
     return fmt::format(
         "0: kept     {0}/step-3\nkept     {0}/step-2\n"
-        "skipped  {0}/step-4: the weights alone: no run resumes from it\n{1}  {0}/step-1\n"
+        "skipped  {0}/step-4: the weights alone: no run can resume from it\n{1}  {0}/step-1\n"
         "a run can resume from step 3, 2, and no longer from step 1\n",
         root.string(), what);
   };

@@ -1,4 +1,4 @@
-// Tensors that ranks cut along any dimension: saved as one layout holds them, read as any other does.
+// Tests that tensors saved with one cut, along any dimension, are read with any other.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
 
-// What the rank holds, without padding: each element looked up by itself.
+// Returns the elements of the rank, without padding, each looked up separately.
 Bytes shard_of(const TestTensor& tensor, const Shares& shares, std::int64_t rank) {
   const std::int64_t size = dtype_bytes(tensor.dtype);
   Bytes bytes;
@@ -46,7 +46,8 @@ void check_reads(Reader& reader, const TestTensor& tensor, const Shares& shares)
   }
 }
 
-// The bytes on the disk and in the manifest are the tensor's own, whoever saved it.
+// Checks that the stored bytes and the manifest are those of the tensor, for every layout that
+// reads it.
 void check_round_trip(const TestTensor& tensor, const Shares& saved, const std::vector<Shares>& read) {
   INFO(fmt::format("[{}] saved as {}", fmt::join(tensor.shape, ", "), saved.name()));
   const Scratch scratch;
@@ -92,7 +93,7 @@ TEST_CASE("any cut of any tensor is read as any other") {
   }
 }
 
-TEST_CASE("what ranks hold of a cut matrix is one run for each part of the manifest") {
+TEST_CASE("the shards of a cut matrix are one run of the manifest for each part") {
   std::mt19937_64 random(4);
   const Scratch scratch;
   const TestTensor matrix = random_tensor(random, "w", "u8", {64, 64});
@@ -102,10 +103,10 @@ TEST_CASE("what ranks hold of a cut matrix is one run for each part of the manif
                     Run{.shard = 1, .stride = 2, .shards = 4, .begin = 2048, .each = 512}});
 }
 
-TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also where chunks were let go") {
+TEST_CASE("a cut tensor of many chunks is read in any steps and layout, also after chunks were evicted") {
   std::mt19937_64 random(5);
   const Scratch scratch;
-  const Shares saved{1, 20, 1};  // more files than a reader holds chunks
+  const Shares saved{1, 20, 1};  // more files than a reader caches chunks
   const TestTensor matrix = random_tensor(random, "w", "i64", {200, 4000});
   Reader reader(save_shares(scratch / "root", matrix, saved));
   CHECK(equal(read_all(reader, {matrix}, 100), {matrix}));
@@ -114,12 +115,12 @@ TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also wh
 
   const Scratch other;
   const TestTensor large = random_tensor(random, "w", "i64", {1100, 4000});
-  Reader of_large(save_shares(other / "root", large, {1, 2, 1}));
-  CHECK(of_large.manifest().shards[1].chunks.size() == 2);
-  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}}) check_reads(of_large, large, shares);
+  Reader large_reader(save_shares(other / "root", large, {1, 2, 1}));
+  CHECK(large_reader.manifest().shards[1].chunks.size() == 2);
+  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}}) check_reads(large_reader, large, shares);
 }
 
-TEST_CASE("a tensor that lies in many shards is read with each opened once") {
+TEST_CASE("a tensor in many shards is read with each shard opened once") {
   const auto open_files = [] {
     return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
   };
@@ -136,7 +137,7 @@ TEST_CASE("a tensor that lies in many shards is read with each opened once") {
   CHECK(open_files() == before);
 }
 
-TEST_CASE("the elements of a part that lie on damaged bytes are reported, not returned") {
+TEST_CASE("damaged elements of a part are reported, not returned") {
   std::mt19937_64 random(6);
   const Scratch scratch;
   const TestTensor matrix = random_tensor(random, "w", "u8", {10, 10});
@@ -153,7 +154,7 @@ TEST_CASE("the elements of a part that lie on damaged bytes are reported, not re
              Catch::Matchers::ContainsSubstring("rank-00001.bin is damaged: chunk 0"));
 }
 
-TEST_CASE("columns that the parts do not divide have no place in a checkpoint") {
+TEST_CASE("columns that the parts do not divide cannot be stored in a checkpoint") {
   CHECK_THROWS_AS(range_of(FlatShard({4, 7}, {1, 2, 0}, 1, 0)), Error);
   CHECK_THROWS_AS(piece_at(FlatShard({4, 7}, {1, 2, 0}, 1, 0), "w", "u8", {}), Error);
 }

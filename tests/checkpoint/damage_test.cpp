@@ -1,4 +1,5 @@
-// Flipped bits, cut files, full disks, closed and vanished folders; and what a prune does about damage.
+// Tests flipped bits, truncated files, full disks, read-only and vanished folders, and prunes of
+// damaged checkpoints.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -24,14 +25,15 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-// Without truncating first, which is slow and no part of the damage.
+// Overwrites one byte without truncating the file, which would be slow.
 void write_over(const fs::path& file, std::size_t at, char byte) {
   std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
   out.seekp(static_cast<std::streamoff>(at));
   out.put(byte);
 }
 
-// Reading everything gives the right bytes or an error of ours, never wrong bytes.
+// Returns whether reading everything gives the right bytes or an Error(checkpoint), but never
+// wrong bytes.
 bool read_is_right_or_refused(const fs::path& folder, const TestState& state) {
   try {
     return holds(folder, state);
@@ -60,7 +62,7 @@ bool mount_small_disk(const fs::path& folder, const char* options) {
 
 }  // namespace
 
-TEST_CASE("each of 10,000 flipped bits, in whatever file, is found") {
+TEST_CASE("each of 10,000 flipped bits, in any file, is found") {
   const Scratch scratch;
   const TestState state = state_of(1);
   const fs::path folder = save(scratch / "root", 1);
@@ -91,7 +93,7 @@ TEST_CASE("every file cut short, at any length, or grown by a byte, is found") {
   for (const fs::path& file : files_of(folder)) {
     const std::string text = text_of(file);
     for (std::size_t length = 0; length < text.size(); ++length) {
-      fs::resize_file(file, text.size() - length - 1);  // shorter and shorter
+      fs::resize_file(file, text.size() - length - 1);  // one byte shorter each time
       INFO(file << " cut to " << text.size() - length - 1);
       REQUIRE_FALSE(verify(folder, Depth::quick).valid());
     }
@@ -121,7 +123,7 @@ TEST_CASE("a missing file, or a link or a pipe in its place, is found") {
   CHECK(verify(folder, Depth::full).valid());
 }
 
-TEST_CASE("a prune keeps the newest whole ones and deletes what is older") {
+TEST_CASE("a prune keeps the newest intact checkpoints and deletes older ones") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 6; ++step) save(root, step);
@@ -143,7 +145,7 @@ TEST_CASE("a prune keeps the newest whole ones and deletes what is older") {
   CHECK(names(files_of(root)) == "hf notes.txt step-4 step-5 step-6 ");
 }
 
-TEST_CASE("what is counted as kept has been hashed: a damaged one takes no place, wherever it stands") {
+TEST_CASE("every kept checkpoint has been hashed, and damaged ones do not count") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 4; ++step) save(root, step);
@@ -154,7 +156,7 @@ TEST_CASE("what is counted as kept has been hashed: a damaged one takes no place
   CHECK(names(plan.deleted) == "step-1 ");
 }
 
-TEST_CASE("weights alone and replaced checkpoints take no place, and the newest full one always stays") {
+TEST_CASE("weights alone and replaced checkpoints do not count, and the newest full one is always kept") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   save(root, 1);
@@ -162,10 +164,10 @@ TEST_CASE("weights alone and replaced checkpoints take no place, and the newest 
   save(root, 2);
   save_weights(root, 2, kWeights);
   save_weights(root, 3, "");
-  const PrunePlan one = prune(root, 2);
-  CHECK(names(one.kept) == "step-2 step-1 ");
-  CHECK(one.deleted.empty());
-  CHECK(one.beside.size() == 3);
+  const PrunePlan plan = prune(root, 2);
+  CHECK(names(plan.kept) == "step-2 step-1 ");
+  CHECK(plan.deleted.empty());
+  CHECK(plan.beside.size() == 3);
   CHECK(names(prune(root, 1).kept) == "step-2 ");
   CHECK(names(files_of(root)) == "step-2 step-2-weights step-2.replaced-1 step-3 ");
   fs::remove_all(root / "step-2");
@@ -186,7 +188,7 @@ TEST_CASE("what this process saved is hashed again only if its files have change
   CHECK(proven.holds(root / "step-1"));
 }
 
-TEST_CASE("a prune that is told to stop plans nothing") {
+TEST_CASE("a prune that is stopped plans nothing") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 3; ++step) save(root, step);
@@ -198,7 +200,7 @@ TEST_CASE("a prune that is told to stop plans nothing") {
   CHECK_FALSE(proven.holds(root / "step-3"));
 }
 
-TEST_CASE("a prune deletes nothing on the word of a damaged newest checkpoint") {
+TEST_CASE("a prune deletes nothing on the strength of a damaged newest checkpoint") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 3; ++step) save(root, step);
@@ -214,7 +216,7 @@ TEST_CASE("a prune deletes nothing on the word of a damaged newest checkpoint") 
   CHECK(report.damaged.size() == 2);
 }
 
-TEST_CASE("a folder of checkpoints has one writer, whatever link leads there, and must be writable") {
+TEST_CASE("a folder of checkpoints has one writer, through any link, and must be writable") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   save(root, 1);
@@ -259,7 +261,7 @@ TEST_CASE("a disk that is too small ends the save with 9 and keeps the last good
     std::mt19937_64 random(1);
     const TestState large = {random_tensor(random, "w", "u8", {1 << 20})};
     const std::string refused = error_of([&] { save(root, 2, 2, large); });
-    // Space goes between the check and the writing.
+    // The space is used up between the check and the write.
     const fs::path temp = begin_save(root, 2, "run-1", 1);
     const std::string full = error_of([&] { write_shard(temp, 0, pieces_of(large, 0, 1, even_split)); });
     abandon(temp);
@@ -301,7 +303,7 @@ TEST_CASE("a folder that may not be written ends the save with 5 and says so") {
                        ": Permission denied; check the permissions of the folder and how it is mounted\n1");
 }
 
-TEST_CASE("a folder that vanishes in the middle of a save fails it, and the next save makes it anew") {
+TEST_CASE("a folder that vanishes in the middle of a save fails it, and the next save creates it again") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   save(root, 1);

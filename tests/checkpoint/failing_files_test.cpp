@@ -1,4 +1,5 @@
-// Saves and prunes whose file system calls fail, one by one, or that are killed at each of them.
+// Tests saves and prunes whose file system calls fail one by one, or that are killed at each
+// of them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr int kTimeout_ms = 120'000;
 constexpr int kKilled = 128 + 9;
 
-// A root that holds step 1, for one run of save_twice on it.
+// A root with step 1, for one run of save_twice.
 class Place {
  public:
   Place() { save(root(), 1); }
@@ -47,7 +48,8 @@ std::vector<std::int64_t> committed_steps(const fs::path& root) {
   return steps;
 }
 
-// I1 and I3: what is committed is whole and is what was saved; nothing is damaged; something is valid.
+// Checks that every committed checkpoint is intact and has what was saved, that nothing is damaged,
+// and that at least one checkpoint is valid.
 void check_invariants(const fs::path& root) {
   for (const Entry& entry : list(root)) {
     INFO(entry.folder << ": " << entry.why);
@@ -59,13 +61,13 @@ void check_invariants(const fs::path& root) {
   CHECK_FALSE(committed_steps(root).empty());
 }
 
-// I2 for save_twice, which keeps two: step 1 goes only after both others are there.
+// Checks that step 1 is deleted only after steps 2 and 3 are committed, as save_twice keeps two.
 void check_nothing_went_early(const fs::path& root) {
   const std::vector<std::int64_t> steps = committed_steps(root);
   CHECK((steps.back() == 1 || steps == std::vector<std::int64_t>{3, 2}));
 }
 
-// A run that starts after it: clears what was left, saves and prunes as if nothing had been.
+// A later run sweeps the leftovers, saves and prunes normally.
 void check_recovery(const fs::path& root) {
   sweep_leftovers(root);
   save(root, 4);
@@ -84,7 +86,7 @@ long calls_of_a_whole_run(const std::string& calls) {
   return static_cast<long>(lines_of(place.log()).size());
 }
 
-// `kinds`: only calls of these names, as in FAILING_FILES_CALLS.
+// `kinds`: the calls that fail, as in FAILING_FILES_CALLS.
 void disturb_each_call(const std::string& action, const std::string& kinds = "") {
   const long calls = calls_of_a_whole_run(kinds);
   REQUIRE(calls > (kinds.empty() ? 50 : 5));
@@ -100,7 +102,7 @@ void disturb_each_call(const std::string& action, const std::string& kinds = "")
     else
       CHECK((run.exit_code == 0 || run.exit_code == 5 || run.exit_code == 9));
     if (run.exit_code == 0) {
-      // A prune that cannot read the newer ones deletes nothing, and that is no error.
+      // A prune that cannot read the newer checkpoints deletes nothing, and that is not an error.
       const std::vector<std::int64_t> steps = committed_steps(place.root());
       CHECK((steps.size() >= 2 && steps[0] == 3 && steps[1] == 2));
     } else if (run.exit_code != kKilled) {

@@ -1,4 +1,4 @@
-// manifest.json and shard records: round trips, size, and texts that must not be believed.
+// Tests manifest.json and shard records: round trips, size, and invalid texts.
 #include "checkpoint/manifest.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -41,7 +41,7 @@ std::string parsed(const std::string& text) {
   return error_of([&] { parse_manifest(text, "M"); });
 }
 
-// What is said about the small manifest after a change to its JSON.
+// Returns the error for the small manifest after a change to its JSON.
 std::string after(const std::function<void(json&)>& change) {
   json whole = json::parse(to_text(small_manifest()));
   change(whole);
@@ -50,7 +50,7 @@ std::string after(const std::function<void(json&)>& change) {
 
 }  // namespace
 
-TEST_CASE("a manifest and a shard record come back as they were") {
+TEST_CASE("a manifest and a shard record are read back unchanged") {
   const Manifest before = small_manifest();
   const std::string text = to_text(before);
   const Manifest read = parse_manifest(text, "M");
@@ -111,7 +111,7 @@ TEST_CASE("every field of a manifest is checked") {
              ContainsSubstring("longer than 67108864 bytes"));
 }
 
-TEST_CASE("where a run stands is checked by all that reads a manifest, and is the step of its name") {
+TEST_CASE("train_state and data are checked when a manifest is read, and must agree with its step") {
   const auto with = [](const char* object, const char* key, const json& value) {
     return after([&](json& whole) { whole[object][key] = value; });
   };
@@ -146,7 +146,7 @@ TEST_CASE("where a run stands is checked by all that reads a manifest, and is th
   CHECK(emptied("full") == "5: M: train_state.step is missing");
 }
 
-TEST_CASE("a manifest holds no control characters, and no more values than a checkpoint can have") {
+TEST_CASE("a manifest has no control characters, and no more values than a checkpoint can have") {
   for (const char* key : {"run", "created", "config_hash"})
     CHECK(after([&](json& whole) { whole[key] = "\x1b[2J"; }) ==
           fmt::format("5: M: {} = \"\\u001b[2J\": must be one line without control characters", key));
@@ -162,7 +162,7 @@ TEST_CASE("shards with other names, sizes or numbers of hashes are refused") {
   for (const char* name :
        {"../rank-0000.bin", "rank-0.bin", "rank-0000a.bin", "COMMITTED", "", "/etc/passwd1234"})
     CHECK_THAT(after([&](json& whole) { whole["shards"][0]["file"] = name; }),
-               ContainsSubstring("is no name of a shard"));
+               ContainsSubstring("is not the name of a shard"));
   CHECK(after([](json& whole) { whole["shards"][1]["file"] = "rank-00000.bin"; }) ==
         "5: M: rank-00000.bin comes after rank-00000.bin");
   CHECK(after([](json& whole) { whole["shards"][0]["bytes"] = 175; }) ==
@@ -176,32 +176,31 @@ TEST_CASE("shards with other names, sizes or numbers of hashes are refused") {
   CHECK(after([](json& whole) { whole["shards"] = json::array(); }) == "5: M: it names no shard");
 }
 
-TEST_CASE("tensors that are no tensors, and runs that do not cover them once, are refused") {
+TEST_CASE("invalid tensors, and runs that do not cover them exactly once, are refused") {
   const auto run = [](json value) {
     return after([&](json& whole) { whole["tensors"][0]["runs"] = json::array({value}); });
   };
   CHECK(run({0, 1, 2, 0, 4}) == "no error");
   CHECK(run({0, 1, 2, 1, 4}) == "5: M: tensor a: elements [0, 1) are in no shard");
   CHECK(run({0, 1, 2, 0, 3}) == "5: M: tensor a: elements [6, 8) are in no shard");
-  CHECK(run({0, 1, 2, 0, 5}) == "5: M: tensor a: the run from element 0 ends behind the last one");
-  CHECK(run({0, 1, 2, 0, INT64_MAX}) == "5: M: tensor a: the run from element 0 ends behind the last one");
-  CHECK(run({1, 1, 2, 0, 4}) == "5: M: tensor a: the run [1, 1, 2, 0, 4] leaves the 2 shards");
-  CHECK_THAT(run({0, 0, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, 1, 2}),
-             ContainsSubstring("tensors[0].runs[0] = [0,1,2]: must be [shard, stride, shards, begin, each]"));
+  CHECK(run({0, 1, 2, 0, 5}) == "5: M: tensor a: the run from element 0 ends after the last one");
+  CHECK(run({0, 1, 2, 0, INT64_MAX}) == "5: M: tensor a: the run from element 0 ends after the last one");
+  CHECK(run({1, 1, 2, 0, 4}) == "5: M: tensor a: the run [1, 1, 2, 0, 4] exceeds the 2 shards");
+  CHECK_THAT(run({0, 0, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({0, 1, 2}), ContainsSubstring("must be of [shard, stride, shards, begin, each]"));
   CHECK_THAT(run({0, 1, 2, 0, 0}), ContainsSubstring("must be a whole number from 1"));
   const auto field = [](const char* key, json value) {
     return after([&](json& whole) { whole["tensors"][0][key] = value; });
   };
   CHECK(field("name", "c") == "5: M: tensor b: comes after c");
   CHECK_THAT(field("name", ""), ContainsSubstring("a tensor's name has 1 to 1024 bytes"));
-  CHECK(field("dtype", "f33") == "5: \"f33\" is no dtype that a checkpoint can hold");
+  CHECK(field("dtype", "f33") == "5: \"f33\" is not a dtype of checkpoints");
   CHECK(field("dtype", "u8") == "5: M: the pieces in rank-00001.bin need 4 bytes, but it has 16");
   CHECK(field("shape", {1 << 30, 1 << 30, 1 << 30}) ==
-        "5: the shape [1073741824, 1073741824, 1073741824] of f32 is not one of a tensor");
+        "5: the shape [1073741824, 1073741824, 1073741824] of f32 is not the shape of a tensor");
   CHECK_THAT(field("shape", {-8}), ContainsSubstring("must be a whole number from 0"));
 }
 
@@ -218,10 +217,11 @@ TEST_CASE("a cut that a tensor cannot have is refused") {
         "5: M: tensor columns: its cut is of 9223372036854775807 blocks, but must be of 1 to 65536");
   CHECK_THAT(cut({1, 2, 1}), ContainsSubstring("tensors[2].cut[2] = 1: must be a whole number from 2 to"));
   CHECK(cut({2, 2}) ==
-        "5: M: tensor columns: its cut is along dimension 2, which is none behind the first of its 2");
-  CHECK(cut({INT64_MAX, 2}).ends_with("which is none behind the first of its 2"));
+        "5: M: tensor columns: its cut is along dimension 2, which is not a dimension after the first of its "
+        "2");
+  CHECK(cut({INT64_MAX, 2}).ends_with("which is not a dimension after the first of its 2"));
   CHECK(cut({1, 2}, 1) ==
-        "5: M: tensor b: its cut is along dimension 1, which is none behind the first of its 0");
+        "5: M: tensor b: its cut is along dimension 1, which is not a dimension after the first of its 0");
   CHECK(cut({1, 4}) ==
         "5: M: tensor columns: its cut is into 4 parts, which do not divide the size 6 of dimension 1");
   CHECK(cut({1, INT64_MAX}) ==
@@ -255,7 +255,7 @@ TEST_CASE("random cuts are refused unless they are of a later dimension and divi
   }
 }
 
-TEST_CASE("random changes to the text of a manifest are refused or harmless, never more") {
+TEST_CASE("random changes to the text of a manifest are refused or harmless") {
   const std::string text = to_text(small_manifest());
   std::mt19937_64 random(5);
   for (int round = 0; round < 20'000; ++round) {

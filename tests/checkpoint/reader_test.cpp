@@ -1,4 +1,4 @@
-// Reading: any layout out of any other, chunks, the memory of what was proven.
+// Tests reading: any layout from any other, chunks, and the cache of verified chunks.
 #include "checkpoint/reader.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,7 +14,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-// Random borders, the same for all ranks of a layout; some ranks get nothing.
+// Random borders, the same for all ranks of a layout; some ranks have no elements.
 Split random_split(std::uint64_t seed) {
   return [seed](const TestTensor& tensor, int rank, int ranks) {
     std::mt19937_64 random(seed ^ std::hash<std::string>()(tensor.name));
@@ -28,7 +28,7 @@ Split random_split(std::uint64_t seed) {
   };
 }
 
-// Ranks are (data, tensor) with the tensor axis inner, and tensors are split over the tensor axis first.
+// Ranks are (data, tensor) with the tensor axis inner. Tensors are split over the tensor axis first.
 std::pair<std::int64_t, std::int64_t> mesh_split(const TestTensor& tensor, int rank, int ranks) {
   const int inner = 2, outer = ranks / inner;
   return even_split(tensor, rank % inner * outer + rank / inner, ranks);
@@ -49,7 +49,7 @@ TestState random_state(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("what n ranks wrote, m ranks read bit for bit, for any n and m and any split") {
+TEST_CASE("m ranks read what n ranks wrote bit for bit, for any n and m and any split") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 150; ++round) {
     const Scratch scratch;
@@ -97,9 +97,9 @@ TEST_CASE("tensors of several chunks are read whole, in parts and in any order")
   }
 }
 
-TEST_CASE("chunks that were let go are still right, or reported, when they are needed again") {
+TEST_CASE("evicted chunks are verified when they are needed again") {
   const Scratch scratch;
-  constexpr int kShards = 20;  // more than a reader holds
+  constexpr int kShards = 20;  // more than a reader caches
   std::mt19937_64 random(4);
   TestState state;
   for (int i = 0; i < 3; ++i)
@@ -116,8 +116,7 @@ TEST_CASE("chunks that were let go are still right, or reported, when they are n
   CHECK_THAT(
       error_of([&] { read_all(reader, state); }),
       ContainsSubstring("5: " + (folder / "rank-00000.bin").string() +
-                        " changed while it was read: chunk 0, which had the right hash, has other bytes "
-                        "now"));
+                        " changed while it was read: chunk 0 had the right hash, and then other bytes"));
 }
 
 TEST_CASE("a damaged chunk is reported with file, bytes and both hashes; other tensors can be read") {
@@ -134,18 +133,18 @@ TEST_CASE("a damaged chunk is reported with file, bytes and both hashes; other t
   CHECK(
       error_of([&] { reader.read("model/norm", 16, 33, out); }) ==
       fmt::format("5: {} is damaged: chunk 0 (bytes 0 to {}) has the hash {}, but the manifest says {}; use "
-                  "another checkpoint (`rondo checkpoint verify` says which are whole)",
+                  "another checkpoint (`rondo checkpoint verify` finds intact ones)",
                   (folder / "rank-00001.bin").string(), before.size(), hex(after), hex(before)));
 }
 
-TEST_CASE("a name that the checkpoint does not hold is an error that names the nearest") {
+TEST_CASE("an unknown tensor is an error that names the nearest one") {
   const Scratch scratch;
   Reader reader(save(scratch / "root", 1));
   CHECK_THAT(error_of([&] { reader.read("model/embde", 0, 0, {}); }),
-             ContainsSubstring("step-1 holds no tensor model/embde (did you mean model/embed?)"));
+             ContainsSubstring("step-1 has no tensor model/embde (did you mean model/embed?)"));
 }
 
-TEST_CASE("a folder that is no committed checkpoint cannot be opened") {
+TEST_CASE("a folder that is not a committed checkpoint cannot be opened") {
   const Scratch scratch;
   CHECK(error_of([&] { Reader reader(scratch / "none"); }) ==
         "5: there is no checkpoint " + (scratch / "none").string());

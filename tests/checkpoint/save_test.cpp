@@ -1,4 +1,4 @@
-// The protocol of a save: what stands on the disk after each step, and what errors say.
+// Tests the protocol of a save: the state on disk after each step, and the errors.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
@@ -53,7 +53,7 @@ TEST_CASE("a checkpoint is its shards, the manifest and the mark, and nothing el
                                              to_hex(hash_of(std::as_bytes(std::span(manifest)))) + "\n");
 }
 
-TEST_CASE("pieces lie in the order of names, at multiples of 64 bytes, zeros between") {
+TEST_CASE("pieces are stored in the order of names, at multiples of 64 bytes, with zeros between") {
   const Scratch scratch;
   const std::vector<std::byte> a(5, std::byte{0xaa}), b(3, std::byte{0xbb});
   const ShardRecord record =
@@ -65,7 +65,7 @@ TEST_CASE("pieces lie in the order of names, at multiples of 64 bytes, zeros bet
   CHECK(record.chunks == std::vector{hash_of(std::as_bytes(std::span(text)))});
 }
 
-TEST_CASE("a rank that holds nothing writes an empty shard") {
+TEST_CASE("a rank without elements writes an empty shard") {
   const Scratch scratch;
   const fs::path folder = save(scratch / "root", 1, 60, state_of(1));
   CHECK(fs::file_size(folder / "rank-00059.bin") == 0);
@@ -85,7 +85,7 @@ TEST_CASE("a step that is saved again keeps the earlier one until a prune") {
   CHECK(holds(root / "step-5.replaced-1", state_of(50)));
 }
 
-TEST_CASE("what a dead save left under the step's name is cleared by the next save of it") {
+TEST_CASE("leftovers of a killed save under the step's name are removed by the next save of the step") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   fs::remove(save(root, 5) / "COMMITTED");
@@ -115,7 +115,7 @@ TEST_CASE("leftovers are swept, and nothing else is") {
   CHECK(sweep_leftovers(scratch / "missing").empty());
 }
 
-TEST_CASE("a prune that is told to stop deletes no more") {
+TEST_CASE("a prune that is stopped deletes no more") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 3; ++step) save(root, step);
@@ -143,7 +143,7 @@ TEST_CASE("abandoning a save removes its folder, and never a checkpoint") {
   CHECK(listed(scratch / "root") == "step-5 committed");
 }
 
-TEST_CASE("a shard that is not in the folder is found before the commit") {
+TEST_CASE("a missing shard is found before the commit") {
   const Scratch scratch;
   const fs::path temp = begin_save(scratch / "root", 6, "run-1", 1);
   Manifest manifest = empty_manifest(6);
@@ -206,7 +206,7 @@ TEST_CASE("a save that does not fit is refused before its first byte") {
                                    "lower checkpoint.keep_latest_k, or choose another folder"));
 }
 
-TEST_CASE("the newest that verifies is chosen, and each one passed over is named with the reason") {
+TEST_CASE("the newest checkpoint that verifies is chosen, and each skipped one is named with the reason") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 4; ++step) save(root, step);
@@ -220,7 +220,7 @@ TEST_CASE("the newest that verifies is chosen, and each one passed over is named
   const Selection quick = newest_valid(root, Depth::quick);
   CHECK(quick.newest->step == 2);
   REQUIRE(quick.skipped.size() == 2);
-  CHECK(quick.skipped[0].why == "it has no COMMITTED: its save did not end");
+  CHECK(quick.skipped[0].why == "it has no COMMITTED: its save did not finish");
   CHECK_THAT(quick.skipped[1].why, ContainsSubstring("rank-00001.bin has 3 bytes, but the manifest says"));
   const Selection full = newest_valid(root, Depth::full);
   CHECK(full.newest->step == 1);
@@ -230,17 +230,17 @@ TEST_CASE("the newest that verifies is chosen, and each one passed over is named
   CHECK(newest_valid(scratch / "missing", Depth::full).newest == std::nullopt);
 }
 
-TEST_CASE("a checkpoint under the name of another step is not believed") {
+TEST_CASE("a checkpoint under the name of another step is refused") {
   const Scratch scratch;
   fs::rename(save(scratch / "root", 5), scratch / "root/step-50");
   CHECK(list(scratch / "root")[0].why ==
-        (scratch / "root/step-50").string() + " holds step 5, not that of its name");
+        (scratch / "root/step-50").string() + " contains step 5, not the step in its name");
   fs::rename(scratch / "root/step-50", scratch / "root/best");
   CHECK(list(scratch / "root").empty());
   CHECK(holds(scratch / "root/best", state_of(5)));
 }
 
-TEST_CASE("names of folders are taken apart exactly") {
+TEST_CASE("names of folders are parsed strictly") {
   CHECK(parse_folder_name("step-120")->step == 120);
   CHECK(parse_folder_name("step-0")->role == FolderName::Role::checkpoint);
   CHECK(parse_folder_name("step-7.replaced-12")->number == 12);

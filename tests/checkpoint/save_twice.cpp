@@ -1,5 +1,5 @@
-// `save_twice ROOT`: saves steps 2 and 3 into ROOT, and then keeps two. What fails is said, and the next is
-// tried, as a training run does. Exit code: of the last error, or 0.
+// `save_twice ROOT`: saves steps 2 and 3 into ROOT, and then keeps two. Reports a failure and tries
+// the next step, as a training run does. Exit code: of the last error, or 0.
 #include <cstdio>
 
 #include "support/error.h"

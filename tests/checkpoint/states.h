@@ -1,4 +1,4 @@
-// States of made-up models, split over ranks in any way, saved and read again.
+// States of synthetic models, split over ranks in any way, saved and read again.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace rondo::checkpoint {
 
-// Thousands of saves: their fsyncs go to memory where there is room.
+// Tests make thousands of saves, so their files are in memory where there is room.
 inline const bool kScratchIsInMemory = [] {
   std::error_code error;
   const bool roomy = std::filesystem::space("/dev/shm", error).available > (1u << 30) && !error;
@@ -40,7 +40,7 @@ inline TestTensor random_tensor(std::mt19937_64& random, std::string name, std::
   return {std::move(name), std::move(dtype), std::move(shape), std::move(bytes)};
 }
 
-// What the made-up trainer holds after so many steps.
+// Returns the state of the synthetic trainer after `step` steps.
 inline TestState state_of(std::int64_t step) {
   std::mt19937_64 random(static_cast<std::uint64_t>(step));
   return {random_tensor(random, "model/norm", "bf16", {33}),
@@ -50,7 +50,7 @@ inline TestState state_of(std::int64_t step) {
           random_tensor(random, "model/nothing", "f32", {0, 4})};
 }
 
-// First and last + 1 element of a tensor that a rank holds.
+// The range [first, second) of elements that a rank holds.
 using Split = std::function<std::pair<std::int64_t, std::int64_t>(const TestTensor&, int rank, int ranks)>;
 
 inline std::pair<std::int64_t, std::int64_t> even_split(const TestTensor& tensor, int rank, int ranks) {
@@ -71,7 +71,7 @@ inline std::vector<Piece> pieces_of(const TestState& state, int rank, int ranks,
   return pieces;
 }
 
-// Where a run stands after `step` steps of 4 sequences.
+// Returns the train_state and data of a run after `step` steps of 4 sequences.
 inline void put_position(Manifest& manifest, std::int64_t step) {
   manifest.step = step;
   manifest.train_state = {{"step", step},
@@ -93,7 +93,7 @@ inline Manifest empty_manifest(std::int64_t step) {
   return manifest;
 }
 
-// A whole save as a trainer does it, all ranks in this process. A failed one is abandoned.
+// Saves as a trainer does, with all ranks in this process. A failed save is abandoned.
 inline std::filesystem::path save_pieces(const std::filesystem::path& root, std::int64_t step, int ranks,
                                          const std::function<std::vector<Piece>(int rank)>& pieces) {
   const std::filesystem::path temp = begin_save(root, step, "run-1", 1);
@@ -118,7 +118,7 @@ inline std::filesystem::path save(const std::filesystem::path& root, std::int64_
   return save(root, step, 2, state_of(step));
 }
 
-// Weights alone: under "step-N" + `suffix`.
+// Saves weights alone, under "step-N" + `suffix`.
 inline std::filesystem::path save_weights(const std::filesystem::path& root, std::int64_t step,
                                           std::string_view suffix) {
   const std::filesystem::path temp = begin_save(root, step, "run-1", 1);
@@ -128,7 +128,7 @@ inline std::filesystem::path save_weights(const std::filesystem::path& root, std
   return commit(root, temp, manifest, suffix);
 }
 
-// By a process that knows nothing of the checkpoints.
+// Prunes as a process that has verified no checkpoint.
 inline PrunePlan prune(const std::filesystem::path& root, int keep) {
   Proven proven;
   PrunePlan plan = plan_prune(root, keep, proven);
@@ -136,7 +136,7 @@ inline PrunePlan prune(const std::filesystem::path& root, int keep) {
   return plan;
 }
 
-// What the ranks of another layout read, put together again.
+// Reads with the ranks of another layout and concatenates the results.
 inline TestState read_all(Reader& reader, const TestState& like, int ranks = 1,
                           const Split& split = even_split) {
   TestState state = like;
@@ -160,7 +160,7 @@ inline bool equal(const TestState& a, const TestState& b) {
   });
 }
 
-// Whether a checkpoint holds exactly `state`.
+// Returns whether a checkpoint has exactly `state`.
 inline bool holds(const std::filesystem::path& folder, const TestState& state) {
   Reader reader(folder);
   return equal(read_all(reader, state), state);

@@ -32,7 +32,7 @@ ModelConfig small_config(const std::string& dtype = "float32") {
 
 const std::vector<Parameter> kParameters = {{"a", {2, 3}}, {"b", {4}}, {"c", {1, 2}}};
 
-// A file of one safetensors tensor after another, of zeros.
+// Writes a safetensors file of zeros.
 void write_tensors(const std::string& path, const std::vector<safetensors::TensorInfo>& tensors) {
   safetensors::Writer writer(path, tensors);
   for (const safetensors::TensorInfo& info : writer.header().tensors)
@@ -40,7 +40,7 @@ void write_tensors(const std::string& path, const std::vector<safetensors::Tenso
   writer.finish();
 }
 
-// Writes bytes 'a', 'b', ... for each parameter, in pieces from the back to the front.
+// Writes bytes 'a', 'b', ... for each parameter, in pieces from the end to the beginning.
 void fill(FolderWriter& writer, const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     std::uint64_t elements = 1;
@@ -63,7 +63,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A folder with a config.json and nothing else.
+// A folder with only a config.json.
 TempFolder& with_config(TempFolder& folder) {
   folder.write(kConfig, config_json(small_config()));
   return folder;
@@ -71,7 +71,7 @@ TempFolder& with_config(TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("weights of one file are written and read back, any range of them") {
+TEST_CASE("weights in one file are written and read back, in any range") {
   const TempFolder folder;
   const std::string out = folder.path("out");
   FolderWriter writer(out + "/", small_config(), kParameters);
@@ -93,7 +93,7 @@ TEST_CASE("weights of one file are written and read back, any range of them") {
   CHECK_THAT(error_of([&] { read.find("z"); }, ExitCode::internal), ContainsSubstring("no tensor \"z\""));
 }
 
-TEST_CASE("weights beyond the size of a shard are cut, and the index names the shard of each") {
+TEST_CASE("weights beyond the size of a shard are split, and the index names the shard of each") {
   const TempFolder folder;
   folder.write("tokenizer/tokenizer.json", std::string("{\"x\":\"\0\xff\"}", 10));
   folder.write("tokenizer/special_tokens_map.json", "{}");
@@ -127,7 +127,7 @@ TEST_CASE("a writer that does not finish leaves nothing, and a folder in use is 
   const TempFolder folder;
   {
     FolderWriter writer(folder.path("out"), small_config(), kParameters);
-    CHECK_THAT(error_of([&] { writer.finish(); }, ExitCode::internal), ContainsSubstring("never came"));
+    CHECK_THAT(error_of([&] { writer.finish(); }, ExitCode::internal), ContainsSubstring("are missing"));
     CHECK_THAT(error_of([&] { writer.write("z", 0, {}); }, ExitCode::internal),
                ContainsSubstring("no parameter"));
     CHECK_THAT(error_of([&] { writer.write("a", std::uint64_t{1} << 62, {}); }, ExitCode::internal),
@@ -146,7 +146,7 @@ TEST_CASE("a writer that does not finish leaves nothing, and a folder in use is 
   CHECK(names_in(folder.path()) == std::vector<std::string>{"out"});
 }
 
-TEST_CASE("a matrix in 8 bits comes with its scales, and layers that are passed over may be there") {
+TEST_CASE("a matrix in 8 bits needs its scales, and excluded layers are accepted") {
   TempFolder folder;
   Json config = Json::parse(config_json(small_config()));
   config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
@@ -193,7 +193,7 @@ TEST_CASE("experts in 4 bits are found by their blocks and scales, which must be
       ContainsSubstring("unexpected: \"a_blocks\", \"a_scales\""));
 }
 
-TEST_CASE("tensors of a text model are found behind their prefix, and those of images are passed over") {
+TEST_CASE("tensors of a text model are found by their prefix, and tensors of images are not read") {
   TempFolder folder;
   Json config =
       Json::parse(config_json({"llama4", load_config({"--model.name=llama4"}).model.sizes, "float32", {}}));
@@ -211,7 +211,7 @@ TEST_CASE("tensors of a text model are found behind their prefix, and those of i
              ContainsSubstring("both \"a\" and \"language_model.a\"; fetch it again"));
 }
 
-TEST_CASE("matrices in 8 bits that cannot be read are told at once") {
+TEST_CASE("matrices in 8 bits that cannot be read are reported together") {
   TempFolder folder;
   Json config = Json::parse(config_json(small_config()));
   config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
@@ -225,7 +225,7 @@ TEST_CASE("matrices in 8 bits that cannot be read are told at once") {
   const std::vector<Parameter> parameters = {{"alone", {129, 5}}, {"few", {129, 5}}, {"half", {2, 2}},
                                              {"plain", {2, 2}},   {"row", {2}},      {"wide", {2, 2}}};
   const std::string problems =
-      "  in 8 bits and no matrix: \"row\" is F8_E4M3\n"
+      "  in 8 bits but not a matrix: \"row\" is F8_E4M3\n"
       "  missing: \"alone_scale_inv\"\n"
       "  of a dtype that is not F32, F16 or BF16: \"wide\" is F8_E5M2\n"
       "  of another shape: \"few_scale_inv\" is [1, 1] and must be [2, 1]\n"
@@ -233,7 +233,7 @@ TEST_CASE("matrices in 8 bits that cannot be read are told at once") {
       "  scales of what is not F8_E4M3: \"plain_scale_inv\", where \"plain\" is BF16\n"
       "  unexpected: \"whose_scale_inv\"\n";
   const std::string first = folder.path() + ": the weights are not those of its model:\n";
-  const std::string last = "fetch or write the folder again, or mend its config.json";
+  const std::string last = "fetch or write the folder again, or correct its config.json";
   CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) == first + problems + last);
   with_config(folder);
   CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) ==
@@ -244,7 +244,7 @@ TEST_CASE("matrices in 8 bits that cannot be read are told at once") {
             problems.substr(problems.find("  missing")) + last);
 }
 
-TEST_CASE("missing, unexpected, misshapen and quantized tensors are told at once") {
+TEST_CASE("missing, unexpected, misshapen and quantized tensors are reported together") {
   TempFolder folder;
   write_tensors(
       with_config(folder).path(kWeights),
@@ -257,13 +257,13 @@ TEST_CASE("missing, unexpected, misshapen and quantized tensors are told at once
             "  of a dtype that is not F32, F16 or BF16: \"b\" is I8\n"
             "  of another shape: \"a\" is [3, 2] and must be [2, 3]\n"
             "  unexpected: \"extra\"\n"
-            "fetch or write the folder again, or mend its config.json");
+            "fetch or write the folder again, or correct its config.json");
   std::vector<Parameter> many;
   for (int i = 0; i < 30; ++i) many.push_back({"p" + std::to_string(i), {1}});
   CHECK_THAT(error_of([&] { Folder(folder.path()).check(many); }), ContainsSubstring("\"p19\" and 10 more"));
 }
 
-TEST_CASE("an index cannot reach out of its folder") {
+TEST_CASE("an index cannot name files outside its folder") {
   TempFolder folder;
   with_config(folder);
   write_tensors(folder.path("w.safetensors"), {tensor("a", Dtype::f32, {1})});
@@ -277,7 +277,7 @@ TEST_CASE("an index cannot reach out of its folder") {
     folder.write(kIndex, Json{{"weight_map", {{"a", name}}}}.dump());
     CHECK_THAT(
         error_of([&] { Folder read(folder.path()); }),
-        ContainsSubstring("it must be the name of a .safetensors file in the same folder, and no path"));
+        ContainsSubstring("it must be the name of a .safetensors file in the same folder, not a path"));
   }
   folder.write(kIndex, R"({"weight_map": {"a": 1}})");
   CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
@@ -297,9 +297,9 @@ TEST_CASE("an index that does not agree with its files is refused") {
   write_tensors(folder.path("2.safetensors"), {tensor("a", Dtype::f32, {1})});
   folder.write(kIndex, R"({"weight_map": {"a": "1.safetensors", "c": "2.safetensors"}})");
   const std::string problem = error_of([&] { Folder read(folder.path()); });
-  CHECK_THAT(problem, ContainsSubstring("in 1.safetensors and not there in the index: \"b\""));
-  CHECK_THAT(problem, ContainsSubstring("in 2.safetensors and not there in the index: \"a\""));
-  CHECK_THAT(problem, ContainsSubstring("not in 2.safetensors, where the index has it: \"c\""));
+  CHECK_THAT(problem, ContainsSubstring("in 1.safetensors, where the index does not list it: \"b\""));
+  CHECK_THAT(problem, ContainsSubstring("in 2.safetensors, where the index does not list it: \"a\""));
+  CHECK_THAT(problem, ContainsSubstring("missing in 2.safetensors, where the index lists it: \"c\""));
 }
 
 TEST_CASE("a folder without weights or configuration is refused with what to do") {

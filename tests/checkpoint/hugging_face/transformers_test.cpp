@@ -1,5 +1,5 @@
-// Folders of whole models go to transformers and back: nothing missing, nothing unexpected, every number the
-// same.
+// Tests that transformers loads our folders, and we load its folders: nothing missing, nothing
+// unexpected, every number equal.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <fstream>
@@ -18,8 +18,8 @@ using safetensors::Dtype;
 
 const std::string kPython = std::string(RONDO_SOURCE_DIR) + "/scripts/oracle_python.sh";
 
-// Loads each folder as any user does, compares every weight with what it must be, computes logits, and saves
-// the model again, in small shards.
+// Loads each folder as a user does, compares every weight with its expected value, computes logits,
+// and saves the model again, in small shards.
 constexpr const char* kLoadAndSave = R"(
 import json, os, sys
 os.environ['HF_HUB_OFFLINE'] = '1'
@@ -52,12 +52,12 @@ bool have_transformers() {
   return run_program({kPython, "-c", "import transformers"}, 120'000).exit_code == 0;
 }
 
-// Exact in all three dtypes, and what kLoadAndSave expects.
+// The expected value of a weight, as in kLoadAndSave; exact in all three dtypes.
 float value_of(std::size_t parameter, std::uint64_t element) {
   return static_cast<float>(static_cast<int>((element * 37 + parameter * 11) % 255) - 127) / 64.0f;
 }
 
-// In bf16 (the upper half of fp32: exact for these values) or fp32.
+// In fp32 or bf16 (the upper half of fp32, exact for these values).
 std::string bytes_of(float value, Dtype dtype) {
   char bytes[4];
   std::memcpy(bytes, &value, 4);
@@ -141,7 +141,7 @@ TEST_CASE("every parameter of Llama has its Hugging Face name") {
   CHECK(make_decoder(sizes)->parameters().size() == 20);
 }
 
-TEST_CASE("transformers loads what we write with nothing added, and we read what it saves") {
+TEST_CASE("transformers loads our folders without additions, and we read what it saves") {
   if (!have_transformers()) SKIP("no Python with transformers; scripts/setup.sh --oracles installs it");
   const TempFolder folder;
   Llama3Config sizes;

@@ -1,5 +1,5 @@
-// Damaged files end in an error or are valid; they never crash, and the official package agrees. What this
-// checks grows under the asan preset.
+// Tests that damaged files are errors or valid, never crash, and that the official package agrees.
+// The asan preset checks more.
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ std::string small_file() {
   return file;
 }
 
-// "" where the file is valid, and then every tensor lies inside of it; the problem otherwise.
+// Returns the problem of the file, or "" if it is valid and every tensor is inside it.
 std::string problem_of(const std::string& file) {
   Header header;
   const std::string problem = error_of([&] { header = parse_header(as_span(file), "w"); });
@@ -47,8 +47,8 @@ std::string problem_of(const std::string& file) {
   return "";
 }
 
-// A file with a mutated header, whose length is right most of the time, or nothing behind the length would be
-// looked at.
+// Returns a file with a mutated header. Its length is mostly correct, otherwise nothing after the
+// length would be parsed.
 std::string damaged(const std::string& file, attack::Random& random) {
   const std::string header = file.substr(8, file.size() - 8 - kDataBytes);
   const std::string mutated =
@@ -58,7 +58,7 @@ std::string damaged(const std::string& file, attack::Random& random) {
   return damaged;
 }
 
-// Reads the files and what we make of them, and prints where the package does not agree.
+// Reads the files and our results, and prints where the package does not agree.
 constexpr const char* kCompare = R"(
 import json, sys
 import safetensors
@@ -129,7 +129,7 @@ TEST_CASE("10,000 random bit flips and 10,000 mangled headers are refused or val
   CHECK(refused > 5'000);
 }
 
-TEST_CASE("of damaged files, what we take the official package takes, with the same tensors") {
+TEST_CASE("the official package accepts the damaged files that we accept, with the same tensors") {
   const std::string python = std::string(RONDO_SOURCE_DIR) + "/scripts/oracle_python.sh";
   if (run_program({python, "-c", "import safetensors"}, 60'000).exit_code != 0)
     SKIP("no Python with safetensors; scripts/setup.sh --oracles installs it");

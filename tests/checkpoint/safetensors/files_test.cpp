@@ -26,7 +26,7 @@ std::size_t files_in(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-// Limits the size of files that this process may write, as a full disk does.
+// Limits the size of files that this process may write, like a full disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) {
@@ -47,7 +47,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("pieces written in any order are the bytes that are read") {
+TEST_CASE("pieces written in any order are read back") {
   const TempFolder folder;
   const std::string path = folder.path("w.safetensors");
   Writer writer(path, tensors_of_all_kinds(), {{"format", "pt"}});
@@ -96,7 +96,7 @@ TEST_CASE("pieces written in any order are the bytes that are read") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a file that is cut short after the opening is an error that names it") {
+TEST_CASE("a file that shrank after it was opened is an error that names it") {
   const TempFolder folder;
   Writer writer(folder.path("w"), {tensor("t", Dtype::i16, {2})});
   writer.write("t", 0, as_span("1234"));
@@ -117,20 +117,22 @@ TEST_CASE("a range outside of a tensor is a bug of the caller") {
              ContainsSubstring("a range outside of \"t\""));
 }
 
-TEST_CASE("every byte comes once: a gap, a second time and a wrong place are bugs of the caller") {
+TEST_CASE("every byte is written once: gaps, repetitions and wrong offsets are bugs of the caller") {
   const TempFolder folder;
   Writer writer(folder.path("w"), {tensor("t", Dtype::u8, {8}), tensor("e", Dtype::u8, {0})});
   const auto problem = [&](auto action) { return error_of(action, ExitCode::internal); };
   writer.write("t", 2, as_span("234"));
-  CHECK_THAT(problem([&] { writer.write("t", 4, as_span("4")); }), ContainsSubstring("\"t\" come twice"));
-  CHECK_THAT(problem([&] { writer.write("t", 1, as_span("12")); }), ContainsSubstring("come twice"));
-  CHECK_THAT(problem([&] { writer.write("t", 0, as_span("0123456")); }), ContainsSubstring("come twice"));
+  CHECK_THAT(problem([&] { writer.write("t", 4, as_span("4")); }),
+             ContainsSubstring("\"t\" are written twice"));
+  CHECK_THAT(problem([&] { writer.write("t", 1, as_span("12")); }), ContainsSubstring("are written twice"));
+  CHECK_THAT(problem([&] { writer.write("t", 0, as_span("0123456")); }),
+             ContainsSubstring("are written twice"));
   CHECK_THAT(problem([&] { writer.write("t", 7, as_span("78")); }), ContainsSubstring("bytes outside of"));
   CHECK_THAT(problem([&] { writer.write("t", ~std::uint64_t{0}, as_span("7")); }),
              ContainsSubstring("outside"));
   CHECK_THAT(problem([&] { writer.write("x", 0, as_span("0")); }), ContainsSubstring("no tensor \"x\""));
   writer.write("t", 5, as_span("567"));
-  CHECK_THAT(problem([&] { writer.finish(); }), ContainsSubstring("bytes of the tensor \"t\" never came"));
+  CHECK_THAT(problem([&] { writer.finish(); }), ContainsSubstring("bytes of the tensor \"t\" are missing"));
   writer.write("t", 0, as_span("01"));
   writer.finish();
   CHECK_THAT(problem([&] { writer.finish(); }), ContainsSubstring("is finished"));
@@ -163,7 +165,7 @@ TEST_CASE("a writer that does not finish leaves the old file and nothing else") 
   CHECK(contents_of(path) == "old");
 }
 
-TEST_CASE("a full disk is told before the first byte is spent") {
+TEST_CASE("a full disk is reported before the first byte is written") {
   const TempFolder folder;
   {
     const SmallDisk disk(1 << 16);
@@ -175,7 +177,7 @@ TEST_CASE("a full disk is told before the first byte is spent") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("a file that cannot be opened or is none is refused by name") {
+TEST_CASE("a path that cannot be opened or is not a file is refused by name") {
   const TempFolder folder;
   CHECK_THAT(error_of([&] { File(folder.path("none")); }),
              ContainsSubstring("cannot open " + folder.path("none") + ": No such file or directory"));

@@ -14,12 +14,12 @@ std::string problem_of_file(const std::string& file) {
   return error_of([&] { parse_header(as_span(file), "w.safetensors"); });
 }
 
-// What is wrong with a file of this header and `data_bytes` bytes of data.
+// Returns the error for a file of this header and `data_bytes` bytes of data.
 std::string problem_of_header(const std::string& header, std::size_t data_bytes = 0) {
   return problem_of_file(file_of(header, std::string(data_bytes, 'x')));
 }
 
-std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string tensor_header(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"t":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("a header gives names, dtypes, shapes, offsets and metadata") {
   CHECK(header.data_bytes == 8);
 }
 
-TEST_CASE("what lay_out orders and header_bytes writes, parse_header reads back") {
+TEST_CASE("parse_header reads back what header_bytes writes") {
   const Header header = lay_out(tensors_of_all_kinds(), {{"format", "pt"}, {"note", "\"\n\xc3\xa9"}});
   CHECK(header.data_begin % 8 == 0);
   for (const TensorInfo& info : header.tensors) CHECK(info.begin % dtype_bytes(info.dtype) == 0);
@@ -50,21 +50,21 @@ TEST_CASE("what lay_out orders and header_bytes writes, parse_header reads back"
   CHECK(again.data_bytes == header.data_bytes);
 }
 
-TEST_CASE("a file of no tensors is eight spaces' worth of header") {
+TEST_CASE("a file without tensors has a header of eight bytes") {
   CHECK(header_bytes(lay_out({})) == file_of("{}      "));
   CHECK(parse_header(as_span(file_of("{}")), "w").tensors.empty());
 }
 
-TEST_CASE("a name that is used twice or no shape is a bug of the caller") {
+TEST_CASE("a repeated name or an invalid shape is a bug of the caller") {
   CHECK_THAT(error_of([] { lay_out({tensor("t", Dtype::u8, {-1})}); }, ExitCode::internal),
-             ContainsSubstring("the shape of \"t\" is no shape"));
+             ContainsSubstring("the shape of \"t\" is not valid"));
   const std::int64_t huge = std::int64_t{1} << 62;
   CHECK_THAT(error_of(
                  [&] {
                    lay_out({tensor("t", Dtype::u8, {huge, 4})});
                  },
                  ExitCode::internal),
-             ContainsSubstring("no shape"));
+             ContainsSubstring("is not valid"));
   CHECK_THAT(error_of(
                  [&] {
                    lay_out({tensor("a", Dtype::i16, {huge}), tensor("b", Dtype::i16, {huge})});
@@ -73,10 +73,10 @@ TEST_CASE("a name that is used twice or no shape is a bug of the caller") {
              ContainsSubstring("larger than any file"));
 }
 
-TEST_CASE("a header that is no header is refused with its place") {
+TEST_CASE("an invalid header is refused with the byte offset") {
   CHECK(
       problem_of_file("1234567") ==
-      "w.safetensors: not a valid safetensors file: it has 7 bytes, and the length of the header takes 8; it "
+      "w.safetensors: not a valid safetensors file: it has 7 bytes, but the length of the header takes 8; it "
       "is damaged or not complete, so fetch or write it again");
   CHECK_THAT(problem_of_file(std::string(8, '\xff')), ContainsSubstring("more than the 100000000 allowed"));
   CHECK_THAT(problem_of_file(file_of("{}").substr(0, 9)),
@@ -108,7 +108,7 @@ TEST_CASE("an entry of the wrong kind is refused with its name") {
              ContainsSubstring("shape is there twice"));
   CHECK_THAT(problem_of_header(R"({"t":{"shape":{}}})"),
              ContainsSubstring("shape must not be or hold an object"));
-  CHECK_THAT(problem_of_header(one("F32", "[[1]]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[[1]]", "[0,4]"), 4),
              ContainsSubstring("shape must not be or hold a list"));
   CHECK_THAT(problem_of_header(R"({"__metadata__":{"a":1}})"),
              ContainsSubstring("__metadata__ must hold texts"));
@@ -122,44 +122,50 @@ TEST_CASE("an entry of the wrong kind is refused with its name") {
 }
 
 TEST_CASE("sizes and offsets must be integers that agree with the data") {
-  CHECK_THAT(problem_of_header(one("F32", "[-1]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[-1]", "[0,4]"), 4),
              ContainsSubstring("must not be or hold a negative number"));
-  CHECK_THAT(problem_of_header(one("F32", "[1.0]", "[0,4]"), 4),
-             ContainsSubstring("a number that is no integer"));
-  CHECK_THAT(problem_of_header(one("F32", "[99999999999999999999]", "[0,4]"), 4),
-             ContainsSubstring("no integer"));
-  CHECK_THAT(problem_of_header(one("F32", "[9223372036854775808]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1.0]", "[0,4]"), 4),
+             ContainsSubstring("a number that is not an integer"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[99999999999999999999]", "[0,4]"), 4),
+             ContainsSubstring("not an integer"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[9223372036854775808]", "[0,4]"), 4),
              ContainsSubstring("63 bits"));
-  CHECK_THAT(problem_of_header(one("F32", "[4294967296,4294967296]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[4294967296,4294967296]", "[0,4]"), 4),
              ContainsSubstring("overflow 64 bits"));
-  CHECK_THAT(problem_of_header(one("F64", "[2305843009213693952]", "[0,0]")),
+  CHECK_THAT(problem_of_header(tensor_header("F64", "[2305843009213693952]", "[0,0]")),
              ContainsSubstring("overflow 64 bits"));
-  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0]"), 4), ContainsSubstring("must be two numbers"));
-  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0,4,4]"), 4), ContainsSubstring("must be two numbers"));
-  CHECK_THAT(problem_of_header(one("F32", "[1]", "[4,0]"), 4), ContainsSubstring("end before they begin"));
-  CHECK_THAT(problem_of_header(one("F32", "[2]", "[0,8]"), 4),
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1]", "[0]"), 4),
+             ContainsSubstring("must be two numbers"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1]", "[0,4,4]"), 4),
+             ContainsSubstring("must be two numbers"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1]", "[4,0]"), 4),
+             ContainsSubstring("end before they begin"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[2]", "[0,8]"), 4),
              ContainsSubstring("[0, 8] reach beyond the 4 bytes of data"));
-  CHECK_THAT(problem_of_header(one("F32", "[1]", "[2,6]"), 6),
-             ContainsSubstring("leave a hole behind byte 0"));
-  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0,4]"), 5), ContainsSubstring("cover 4 of the 5 bytes"));
-  CHECK_THAT(problem_of_header(one("F16", "[3]", "[0,4]"), 4),
-             ContainsSubstring("its shape and dtype F16 ask for 6 bytes, and data_offsets [0, 4] hold 4"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1]", "[2,6]"), 6),
+             ContainsSubstring("leave a hole after byte 0"));
+  CHECK_THAT(problem_of_header(tensor_header("F32", "[1]", "[0,4]"), 5),
+             ContainsSubstring("cover 4 of the 5 bytes"));
+  CHECK_THAT(problem_of_header(tensor_header("F16", "[3]", "[0,4]"), 4),
+             ContainsSubstring("its shape and dtype F16 need 6 bytes, but data_offsets [0, 4] have 4"));
   std::string dims = "[1";
   for (int i = 0; i < 64; ++i) dims += ",1";
-  CHECK_THAT(problem_of_header(one("U8", dims + "]", "[0,1]"), 1), ContainsSubstring("more than 64 dims"));
+  CHECK_THAT(problem_of_header(tensor_header("U8", dims + "]", "[0,1]"), 1),
+             ContainsSubstring("more than 64 dims"));
   CHECK_THAT(problem_of_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
                                R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
                                3),
              ContainsSubstring(R"(tensor "b": data_offsets [1, 3] overlap the tensor before)"));
 }
 
-TEST_CASE("a file of more tensors than the limit is refused before it is all in memory") {
+TEST_CASE("a file of more tensors than the limit is refused while it is parsed") {
   std::string header = "{";
   for (std::size_t i = 0; i <= kMaxTensors; ++i) {
     if (i > 0) header += ',';
     header += '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   }
-  CHECK_THAT(problem_of_header(header + "}"), ContainsSubstring("more than 250000 tensors in one file"));
+  CHECK_THAT(problem_of_header(header + "}"),
+             ContainsSubstring("more than 250000 tensors in tensor_header file"));
 }
 
 TEST_CASE("dtypes are found by the names that headers use") {

@@ -1,4 +1,4 @@
-// Files agree with the official `safetensors` package, both ways.
+// Tests that files agree with the official `safetensors` package in both directions.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <random>
@@ -16,7 +16,7 @@ const std::string kPython = std::string(RONDO_SOURCE_DIR) + "/scripts/oracle_pyt
 
 bool have_package() { return run_program({kPython, "-c", "import safetensors"}, 60'000).exit_code == 0; }
 
-// Reads our file, writes the same tensors through the package, and checks what both hold.
+// Reads our file, writes the same tensors with the package, and compares both.
 constexpr const char* kRewrite = R"(
 import ctypes, sys
 import safetensors
@@ -72,7 +72,7 @@ TEST_CASE("the official package reads our file and writes it to the same bytes")
   CHECK(File(folder.path("theirs")).tensors() == writer.header().tensors);
 }
 
-TEST_CASE("a file that the official package wrote has the numbers that it was given") {
+TEST_CASE("a file of the official package is read with its numbers") {
   if (!have_package()) SKIP("no Python with safetensors; scripts/setup.sh --oracles installs it");
   const TempFolder folder;
   const ProgramResult result = run_program({kPython, "-c", kWriteNumbers, folder.path("w")}, 60'000);

@@ -1,4 +1,4 @@
-// Small safetensors files as text, and the errors that they end in.
+// Small safetensors files as text, and the messages of their errors.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace rondo::safetensors {
 
 inline std::span<const std::byte> as_span(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// A file of this header and this data, with no padding.
+// Returns a file of this header and data, without padding.
 inline std::string file_of(const std::string& header, const std::string& data = "") {
   std::string length;
   for (int byte = 0; byte < 8; ++byte) length += static_cast<char>(header.size() >> (8 * byte) & 0xff);
@@ -28,7 +28,8 @@ inline std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The message of the Error(`code`) that `action` throws; "no error" or the wrong code otherwise.
+// Returns the message of the Error(`code`) that `action` throws. Without one returns "no error" or
+// "wrong exit code: ...".
 template <class Action>
 std::string error_of(const Action& action, ExitCode code = ExitCode::checkpoint) {
   try {
@@ -48,18 +49,18 @@ inline TensorInfo tensor(std::string name, Dtype dtype, std::vector<std::int64_t
   return info;
 }
 
-// One tensor of every dtype, an empty one, a scalar, and names that need escapes.
+// Returns one tensor of every dtype, an empty one, a scalar, and names that need escapes.
 inline std::vector<TensorInfo> tensors_of_all_kinds() {
-  std::vector<TensorInfo> all;
+  std::vector<TensorInfo> tensors;
   for (int dtype = 0; dtype < kDtypes; ++dtype)
-    all.push_back(tensor("of " + std::string(dtype_name(static_cast<Dtype>(dtype))),
-                         static_cast<Dtype>(dtype), {2, 3}));
-  all.push_back(tensor("empty", Dtype::bf16, {4, 0, 2}));
-  all.push_back(tensor("scalar", Dtype::f64, {}));
-  all.push_back(tensor("\xc3\xa9\xe4\xb8\xad\xf0\x9f\xa6\x99", Dtype::f16, {1}));
-  all.push_back(tensor("line\nquote\"back\\slash\x01\x7f", Dtype::i32, {1, 1, 1}));
-  all.push_back(tensor("", Dtype::u8, {3}));
-  return all;
+    tensors.push_back(tensor("of " + std::string(dtype_name(static_cast<Dtype>(dtype))),
+                             static_cast<Dtype>(dtype), {2, 3}));
+  tensors.push_back(tensor("empty", Dtype::bf16, {4, 0, 2}));
+  tensors.push_back(tensor("scalar", Dtype::f64, {}));
+  tensors.push_back(tensor("\xc3\xa9\xe4\xb8\xad\xf0\x9f\xa6\x99", Dtype::f16, {1}));
+  tensors.push_back(tensor("line\nquote\"back\\slash\x01\x7f", Dtype::i32, {1, 1, 1}));
+  tensors.push_back(tensor("", Dtype::u8, {3}));
+  return tensors;
 }
 
 }  // namespace rondo::safetensors
