@@ -1,7 +1,8 @@
-// Both lists of steps rise, so one merge finds shared steps and those of one run alone. Without a tolerance,
-// numbers are compared by their bits: a difference of one ulp is what the comparison is for. Any nan equals
-// any nan, since JSON keeps no payload. Speeds are medians after a warm-up, because the first steps of a run
-// record or allocate. Configurations are compared as texts of values, key by key.
+// Both lists of steps ascend, so one merge finds shared steps and steps of one run only. Without a
+// tolerance, numbers are compared by their bits: a difference of one ulp must be found. Any NaN
+// equals any NaN, since JSON keeps no payload. Speeds are medians after a warm-up, because the
+// first steps of a run record or allocate. Configurations are compared as texts of values, key
+// by key.
 #include "runs/compare_runs.h"
 
 #include <fmt/format.h>
@@ -83,17 +84,17 @@ std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs) {
   for (const std::string& key : keys) {
     ConfigRow& row = rows.emplace_back(ConfigRow{key, {}});
     for (const RunLog* run : runs) {
-      const auto found = run->config.find(key);
-      row.values.push_back(found == run->config.end() ? "(absent)" : found->second);
+      const auto it = run->config.find(key);
+      row.values.push_back(it == run->config.end() ? "(absent)" : it->second);
     }
   }
   return rows;
 }
 
 std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs) {
-  const bool all_have_one =
+  const bool all_configured =
       std::none_of(runs.begin(), runs.end(), [](const RunLog* run) { return run->config.empty(); });
-  std::vector<ConfigRow> rows = all_have_one ? config_rows(runs) : std::vector<ConfigRow>();
+  std::vector<ConfigRow> rows = all_configured ? config_rows(runs) : std::vector<ConfigRow>();
   std::erase_if(rows, [](const ConfigRow& row) {
     return std::all_of(row.values.begin(), row.values.end(),
                        [&](const std::string& value) { return value == row.values[0]; });

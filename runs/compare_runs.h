@@ -1,4 +1,5 @@
-// Runs side by side: where the numbers of two part, what configurations differ in, how fast each was.
+// Compares runs: where the numbers of two runs first differ, how configurations differ, and how
+// fast each was.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,15 @@ struct Difference {
 
 struct ConfigRow {
   std::string key;
-  std::vector<std::string> values;  // of each run as TOML; "(absent)" where the run does not have the key
+  std::vector<std::string> values;  // the value of each run as TOML; "(absent)" for a run without the key
 };
-// Every key that a run has, in their order.
+// Returns a row for every key of any run, sorted by key.
 std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs);
-// Those with different values; none where a run has no config.toml.
+// Returns the rows with different values; none if a run has no config.toml.
 std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs);
 
-// Medians over the lines after the warm-up (the first tenth, at least one line where there are more).
+// Medians over the lines after the warm-up, which is the first tenth, and at least one line if
+// there are several.
 struct Speed {
   double tokens_per_s = 0;
   double step_time_s = 0;
@@ -38,16 +40,16 @@ struct Comparison {
   std::optional<Difference> first_difference;  // in the order of steps, then of the quantities above
   std::vector<std::int64_t> only_in_a, only_in_b;
   std::int64_t shared_steps = 0;
-  std::int64_t hashed_steps = 0;  // shared steps where both have a state_hash that was compared
+  std::int64_t hashed_steps = 0;  // shared steps for which both state hashes were compared
 
   bool equal() const { return !first_difference && only_in_a.empty() && only_in_b.empty(); }
 };
 
-// Bits are compared (any NaN equals any NaN). With a `tolerance` loss and grad_norm may differ by that much
-// relatively, and hashes are not looked at.
+// Compares bits; any NaN equals any NaN. With a `tolerance`, loss and grad_norm may differ by this
+// relative amount, and hashes are not compared.
 Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance);
 
-// "1-3, 7" for {1, 2, 3, 7}.
+// Returns "1-3, 7" for {1, 2, 3, 7}.
 std::string step_list(const std::vector<std::int64_t>& steps);
 
 }  // namespace rondo

@@ -29,9 +29,9 @@ std::span<const Quantity> quantities() {
 
 std::vector<LineGroup> line_groups(std::size_t lines, std::size_t most) {
   const std::size_t groups = std::min(lines, most);
-  std::vector<LineGroup> found;
-  for (std::size_t i = 0; i < groups; ++i) found.push_back({lines * i / groups, lines * (i + 1) / groups});
-  return found;
+  std::vector<LineGroup> result;
+  for (std::size_t i = 0; i < groups; ++i) result.push_back({lines * i / groups, lines * (i + 1) / groups});
+  return result;
 }
 
 std::optional<Extent> extent_of(const Quantity& quantity, std::span<const StepMetrics> lines) {
@@ -46,7 +46,7 @@ std::optional<Extent> extent_of(const Quantity& quantity, std::span<const StepMe
     ++count;
   }
   if (count == 0) return std::nullopt;
-  // The mean of equal values is that value.
+  // Keeps the mean of equal values equal to them.
   extent.mean = std::clamp(extent.mean / static_cast<double>(count), extent.low, extent.high);
   return extent;
 }

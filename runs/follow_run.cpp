@@ -1,5 +1,5 @@
-// A run that takes a folder makes its files anew, so that a file that became shorter, or has another run's
-// environment beside it, is another file.
+// A new run in a folder creates its files again. So a file that became shorter, or has another
+// env.json in its folder, belongs to another run.
 #include "runs/follow_run.h"
 
 #include <signal.h>

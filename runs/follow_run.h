@@ -1,4 +1,4 @@
-// A run folder that grows: what was appended since the last look is read, and nothing twice.
+// Follows a growing run folder. Reads what was appended since the last call, each line once.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,25 @@ namespace rondo {
 
 class RunFollower {
  public:
-  // Error(data) where there is no such folder.
+  // Throws Error(data) if there is no such folder.
   explicit RunFollower(std::filesystem::path folder);
 
-  // What is there now; `log.lines` is empty before the first step. A new run that takes the folder is
-  // followed from its beginning. Error(data) as read_run, for lines that are damaged.
+  // Returns the current state of the run; `log.lines` is empty before the first step. A new run in
+  // the folder is followed from its beginning. Throws Error(data) for damaged lines, as read_run.
   const RunRecord& look();
 
-  // Nothing will be appended: there is an exit.json, or the process of rank 0 was on this machine and is
-  // gone.
+  // Returns whether the run has ended: exit.json exists, or rank 0 was a process of this machine
+  // that has exited.
   bool has_ended() const;
 
  private:
   struct Place {
     std::filesystem::path file;
-    std::int64_t offset = 0;  // of the first byte that was not read
-    std::int64_t number = 0;  // of the last line that was
+    std::int64_t offset = 0;  // of the first unread byte
+    std::int64_t number = 0;  // of the last line that was read
   };
-  // Gives `take` each whole line that was appended, with its number. False: the file is another one now.
+  // Calls `take` with each appended complete line and its number. Returns false if the file has
+  // been replaced.
   static bool read_on(Place& place, const std::function<void(const std::string&, std::int64_t)>& take);
   void begin();
 

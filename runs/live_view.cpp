@@ -1,6 +1,6 @@
-// The view is made anew for each look, so nothing is remembered between two. Lines are cut by characters, not
-// bytes: a torn UTF-8 character would upset the terminal. The time left follows from the last steps, since
-// the first ones of a run compile and warm up.
+// Builds the view from the record alone, without state between calls. Lines are truncated by
+// characters, not bytes, since a torn UTF-8 character would disturb the terminal. The time left
+// follows from the last steps, since the first steps of a run compile and warm up.
 #include "runs/live_view.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::string bar(double share, int columns) {
   return text;
 }
 
-// By the pace of the last steps.
+// Returns the time left at the pace of the last steps.
 std::string time_left(const std::vector<StepMetrics>& lines, std::int64_t steps) {
   const std::size_t count = std::min(lines.size(), kStepsOfPace);
   double seconds = 0;

@@ -1,5 +1,5 @@
-// One step's loss is noisy, so that of training is a mean over a stretch of tokens, which is the same stretch
-// for every run, whatever its batch.
+// The loss of one step is noisy, so the training loss is a mean over a range of tokens. The range
+// is the same for every run, for any batch.
 #include "runs/rank_runs.h"
 
 #include <algorithm>

@@ -56,7 +56,7 @@ std::vector<StepMetrics> read_metrics(const fs::path& path, CutLine cut_line) {
                  "the last line is cut off (no newline); delete it to compare the rest");
     append_step(line, path, number, &lines);
   }
-  if (lines.empty()) unreadable(path.string(), "holds no step; the run ended before its first one");
+  if (lines.empty()) unreadable(path.string(), "has no steps; the run ended before its first one");
   return lines;
 }
 
@@ -67,7 +67,7 @@ void append_step(const std::string& line, const fs::path& file, std::int64_t num
   const StepMetrics metrics = read_line(line, place_of(file, number));
   if (!lines->empty() && metrics.step <= lines->back().step)
     unreadable(place_of(file, number),
-               fmt::format("step {} follows step {}; steps must rise", metrics.step, lines->back().step));
+               fmt::format("step {} follows step {}; steps must ascend", metrics.step, lines->back().step));
   lines->push_back(metrics);
 }
 
@@ -89,7 +89,7 @@ void require_run_folder(const fs::path& folder) {
     unreadable(folder.string(), "is not a folder; give the folder of a run (job.dump_folder)");
   for (const char* name : {"config.toml", "events.jsonl", "metrics.jsonl", FolderLock::kFile})
     if (fs::exists(folder / name, ignored)) return;
-  unreadable(folder.string(), "holds no run; give the folder of a run (job.dump_folder)");
+  unreadable(folder.string(), "has no run; give the folder of a run (job.dump_folder)");
 }
 
 RunLog read_run(const fs::path& folder, CutLine cut_line) {

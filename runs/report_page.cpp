@@ -1,5 +1,6 @@
-// The data of the page as JSON, written by hand where it is long: numbers of six digits, a place of a curve
-// for each group of lines. What reads it is the script in report.html, which says there what it means.
+// Writes the data of the page as JSON. Long parts are written by hand: numbers of six digits, and a
+// point of a curve for each group of lines. The script in report.html reads the data and describes
+// its form.
 #include "runs/report_page.h"
 
 #include <fmt/format.h>
@@ -31,27 +32,27 @@ ordered_json json_value(std::optional<double> value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// Lines with the time that training took up to each of them.
+// Lines, and the training time up to each of them.
 struct Timed {
   std::vector<StepMetrics> lines;
   std::vector<double> seconds;
 };
 
 Timed timed(const std::vector<StepMetrics>& lines) {
-  Timed all{lines, {}};
+  Timed result{lines, {}};
   double sum = 0;
-  for (const StepMetrics& line : lines) all.seconds.push_back(sum += line.step_time_s);
-  return all;
+  for (const StepMetrics& line : lines) result.seconds.push_back(sum += line.step_time_s);
+  return result;
 }
 
-Timed validated(const Timed& all) {
-  Timed some;
-  for (std::size_t i = 0; i < all.lines.size(); ++i) {
-    if (!all.lines[i].validation_loss) continue;
-    some.lines.push_back(all.lines[i]);
-    some.seconds.push_back(all.seconds[i]);
+Timed validated(const Timed& steps) {
+  Timed validations;
+  for (std::size_t i = 0; i < steps.lines.size(); ++i) {
+    if (!steps.lines[i].validation_loss) continue;
+    validations.lines.push_back(steps.lines[i]);
+    validations.seconds.push_back(steps.seconds[i]);
   }
-  return some;
+  return validations;
 }
 
 std::string places_json(const Timed& lines) {
@@ -66,7 +67,7 @@ std::string places_json(const Timed& lines) {
                      fmt::join(tokens, ","), fmt::join(seconds, ","));
 }
 
-// "" where no line has a value.
+// Returns "" if no line has a value.
 std::string curve_json(const Quantity& quantity, const std::vector<StepMetrics>& lines, int table) {
   std::vector<std::string> mean, low, high;
   const std::vector<LineGroup> groups = line_groups(lines.size(), kPlacesOfACurve);
@@ -86,14 +87,15 @@ std::string curve_json(const Quantity& quantity, const std::vector<StepMetrics>&
 }
 
 std::string curves_json(const RunLog& log) {
-  const Timed all = timed(log.lines), some = validated(all);
+  const Timed steps = timed(log.lines), validations = validated(steps);
   std::vector<std::string> curves;
   for (const Quantity& quantity : quantities()) {
-    const bool of_validations = quantity.name == std::string_view("validation_loss");
-    std::string curve = curve_json(quantity, of_validations ? some.lines : all.lines, of_validations ? 1 : 0);
+    const bool is_validation = quantity.name == std::string_view("validation_loss");
+    std::string curve =
+        curve_json(quantity, is_validation ? validations.lines : steps.lines, is_validation ? 1 : 0);
     if (!curve.empty()) curves.push_back(std::move(curve));
   }
-  return fmt::format(R"("x":[{},{}],"curves":{{{}}})", places_json(all), places_json(some),
+  return fmt::format(R"("x":[{},{}],"curves":{{{}}})", places_json(steps), places_json(validations),
                      fmt::join(curves, ","));
 }
 
@@ -119,7 +121,8 @@ ordered_json summary_json(const RunRecord& run, const LossAtTokens& at) {
           {"seconds", json_value(seconds)}};
 }
 
-// [time, event, fields in words]. Validations are a curve, and what is nested is left to events.jsonl.
+// Returns rows [time, event, fields as text]. Validations are a curve, and nested fields are left
+// to events.jsonl.
 ordered_json events_json(const RunRecord& run) {
   ordered_json rows = ordered_json::array();
   for (const ordered_json& event : run.events) {
@@ -131,7 +134,7 @@ ordered_json events_json(const RunRecord& run) {
   return rows;
 }
 
-// Nested objects become "versions.torch"; a list is a text.
+// Flattens nested objects to keys like "versions.torch"; a list becomes text.
 ordered_json environment_json(const RunRecord& run) {
   ordered_json flat = ordered_json::object();
   if (!run.environment.is_object()) return flat;
@@ -144,7 +147,7 @@ ordered_json environment_json(const RunRecord& run) {
   return flat;
 }
 
-// The last loads, a row a router; null without experts.
+// Returns the last loads, one row per router; null without experts.
 ordered_json experts_json(const RunRecord& run) {
   if (run.expert_loads.empty()) return nullptr;
   const ordered_json& last = run.expert_loads.back();

@@ -1,5 +1,5 @@
-// One page of HTML about one or more runs: curves, comparison, events, environment, experts. It needs no
-// network: styles, script and data are in it.
+// Writes one page of HTML about one or more runs: curves, comparison, events, environment, experts.
+// Styles, script and data are in the page, so it needs no network.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// REQUIRES: at least one run.
+// Returns the page. REQUIRES: at least one run.
 std::string report_page(const std::vector<RunRecord>& runs);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// A place of a plot stands for two dots across, so a curve has twice as many points as columns; each has the
-// lowest and highest value of its steps. A quantity that never changes is left out: a flat line says nothing.
+// A character of a plot is two dots wide, so a curve has twice as many points as columns. Each
+// point has the lowest and highest value of its steps. A quantity that never changes is not drawn.
 #include "runs/report_text.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ PlotLine plot_line(const Quantity& quantity, const RunLog& log, const std::strin
   return line;
 }
 
-// Whether it has the same value in all lines of all runs.
+// Returns whether all lines of all runs have the same value.
 bool is_constant(const std::vector<PlotLine>& lines) {
   const double value = lines[0].points.empty() ? 0 : lines[0].points[0].low;
   for (const PlotLine& line : lines)

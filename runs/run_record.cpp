@@ -1,5 +1,5 @@
-// What decorates a curve is read leniently: an event that is cut short must not hide the curve. The curve
-// itself is read strictly, by read_run.
+// Events, loads, environment and exit are read leniently: a truncated event must not hide the
+// curve. The curve itself is read strictly, by read_run.
 #include "runs/run_record.h"
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 std::vector<ordered_json> objects_in(const fs::path& path) {
-  std::vector<ordered_json> found;
+  std::vector<ordered_json> objects;
   std::ifstream file(path, std::ios::binary);
   for (std::string line; std::getline(file, line);)
-    if (ordered_json value = json_object(line); !value.is_null()) found.push_back(std::move(value));
-  return found;
+    if (ordered_json value = json_object(line); !value.is_null()) objects.push_back(std::move(value));
+  return objects;
 }
 
 }  // namespace
@@ -56,9 +56,9 @@ ordered_json RunRecord::event(std::string_view name) const {
 }
 
 std::string RunRecord::setting(const std::string& key) const {
-  const auto found = log.config.find(key);
-  if (found == log.config.end()) return "";
-  const std::string& text = found->second;
+  const auto it = log.config.find(key);
+  if (it == log.config.end()) return "";
+  const std::string& text = it->second;
   const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'');
   return quoted ? text.substr(1, text.size() - 2) : text;
 }

@@ -1,5 +1,5 @@
-// Means of neighbouring points are joined, so that a steep curve has no holes and an outlier stands alone. A
-// character that several lines cross has the dots of all and the colour of the last.
+// Joins the means of neighbouring points, so that a steep curve has no gaps and an outlier stands
+// out. A character that several lines cross has the dots of all lines and the colour of the last.
 #include "runs/text_plot.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Curves in a terminal, drawn with braille: 2 x 4 dots a character.
+// Draws curves in a terminal with braille characters: 2 x 4 dots each.
 //
 //   8.124 |⡇
 //         |⠘⠢⢄⡀
@@ -12,23 +12,23 @@
 namespace rondo {
 
 struct PlotPoint {
-  double x = 0, low = 0, high = 0, mean = 0;  // a line from low to high, through `mean`; finite
+  double x = 0, low = 0, high = 0, mean = 0;  // drawn as a line from low to high; all finite
 };
 
 struct PlotLine {
   std::string name;
-  std::vector<PlotPoint> points;  // x rises
+  std::vector<PlotPoint> points;  // x is ascending
 };
 
 struct PlotStyle {
   int columns = 80;  // of the whole plot, at least 24
   int rows = 8;      // of the curve, at least 2
   bool color = false;
-  bool log_y = false;  // only values above 0 are drawn then
+  bool log_y = false;  // draws only values above 0
 };
 
-// Lines of text, each with a newline; none where there is no point. With colour the lines share one plot, and
-// without it each has its own, on the same axes.
+// Returns lines of text, each with a newline; "" without points. With colour all lines share one
+// plot. Without colour each line has its own plot, on the same axes.
 std::string text_plot(const std::vector<PlotLine>& lines, const PlotStyle& style);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// One list of columns serves both forms, in the order of metrics.jsonl. Lines of earlier starts are parsed
-// and written again, so the table of a resumed run is that of a run that never stopped.
+// One list of columns defines both forms, in the order of metrics.jsonl. Lines of earlier starts
+// are parsed and written again, so a resumed run has the same table as an uninterrupted one.
 #include "runs/metrics/metrics_files.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ constexpr Column kColumns[] = {
      [](const StepMetrics& m) { return m.attention_imbalance; }},
 };
 
-// `not_a_number`, `infinity`: how the format writes them.
+// Returns a number as text. `not_a_number`, `infinity`: the spellings of the format.
 std::string number_text(double value, const char* not_a_number, const char* infinity) {
   if (std::isnan(value)) return not_a_number;
   if (std::isinf(value)) return value > 0 ? infinity : fmt::format("-{}", infinity + (*infinity == '+'));
@@ -57,7 +57,7 @@ std::string table_row(const StepMetrics& metrics) {
   return row + "," + metrics.state_hash.value_or("") + "\n";
 }
 
-// Of a label's value.
+// Escapes the value of a label.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,5 +1,5 @@
-// The numbers of a step as other programs read them: a table and a page for Prometheus. The names are the
-// keys of metrics.jsonl.
+// Writes the numbers of a step for other programs: a table, and a page for Prometheus. The names
+// are the keys of metrics.jsonl.
 //
 // Errors: FileError of FileUse::run, naming the path.
 #pragma once
@@ -12,22 +12,23 @@
 
 namespace rondo {
 
-// metrics.csv (RFC 4180, but lines end in \n): a line of names, then a line a step. A cell is empty where the
-// model or the run has no such number; what no decimal says is NaN, Infinity or -Infinity. Begins anew with
-// every start of a run.
+// metrics.csv (RFC 4180, except that lines end in \n): a line of names, then one line per step. A
+// cell is empty for a number that the model or the run lacks. Values that are not finite are NaN,
+// Infinity or -Infinity. Each start of a run writes the table again.
 class MetricsTable {
  public:
   explicit MetricsTable(std::filesystem::path file);
   void write(const StepMetrics& metrics);
-  // The lines of a metrics.jsonl.
+  // Appends the lines of a metrics.jsonl.
   void take_over(const std::filesystem::path& metrics);
 
  private:
   AppendFile file_;
 };
 
-// A page in Prometheus's text format 0.0.4: a gauge `rondo_NAME{run="RUN"}` for each number that there is.
-// The file is replaced at once, so a scrape sees the whole of one step; it is not synced.
+// Returns a page in Prometheus's text format 0.0.4: a gauge `rondo_NAME{run="RUN"}` for each
+// available number. write_prometheus replaces the file atomically, so a scrape sees one whole step;
+// it does not sync the file.
 std::string prometheus_page(const std::string& run, const StepMetrics& metrics);
 void write_prometheus(const std::filesystem::path& file, const std::string& run, const StepMetrics& metrics);
 

@@ -1,7 +1,8 @@
-// The order matters: the folder is locked before anything in it is touched, so that two runs cannot move each
-// other's files, and it is this run's only from `begin` on: a start that is refused before that leaves no
-// trace. Files are moved by a list of known names, so that what people put there stays. Space for exit.json
-// is reserved when the run begins, since a full disk is one of the reasons that it must be able to name.
+// Locks the folder before anything in it is changed, so that two runs cannot move each other's
+// files. The folder belongs to this run only after `begin`: a start that is refused earlier leaves
+// no trace. Files are moved by a list of known names, so any other files stay. Space for exit.json
+// is reserved when the run begins, since a full disk is one of the reasons that exit.json must be
+// able to record.
 #include "runs/metrics/run_folder.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.
                                      "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
                                      "tb",           "profile_traces", "memory_snapshot",   "comm_traces"};
 
-// What decides numbers or speed from outside the program.
+// Variables that affect numbers or speed.
 constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
                                              "MKL_NUM_THREADS",
                                              "OMP_PROC_BIND",
@@ -75,18 +76,18 @@ constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
               fmt::format("job.dump_folder = \"{}\" {}; choose another folder", folder.string(), why));
 }
 
-// Whether it was missing.
+// Creates the folder and returns whether it was missing.
 bool make_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse(folder, "is a file, not a folder");
-  const bool made = fs::create_directories(folder, error);
+  const bool created = fs::create_directories(folder, error);
   if (error && exit_code_of(error.value(), FileUse::run) == ExitCode::resources)
     throw FileError("create", folder, error.value(), FileUse::run);
   if (error) refuse(folder, "cannot be created (" + error.message() + ")");
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     refuse(folder, fmt::format("cannot be written to ({})", std::strerror(errno)));
-  return made;
+  return created;
 }
 
 FolderLock lock(const fs::path& folder) {
@@ -104,22 +105,22 @@ void warn_if_others_may_write(const fs::path& folder) {
   struct stat facts {};
   if (::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
     log_warning(
-        fmt::format("everybody on this machine may write to {}, and so change what the run leaves there; "
-                    "`chmod o-w` ends that",
+        fmt::format("every user of this machine can write to {} and change the files of the run; "
+                    "`chmod o-w` prevents it",
                     folder.string()));
 }
 
 std::vector<fs::path> files_of_a_run(const fs::path& folder) {
-  std::vector<fs::path> found;
+  std::vector<fs::path> files;
   for (const char* name : kFilesOfARun)
-    if (fs::exists(fs::symlink_status(folder / name))) found.emplace_back(name);
+    if (fs::exists(fs::symlink_status(folder / name))) files.emplace_back(name);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if ((name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt"))) ||
         name.ends_with(".superseded.jsonl") || name.starts_with("config.to_step_"))
-      found.emplace_back(name);
+      files.emplace_back(name);
   }
-  return found;
+  return files;
 }
 
 fs::path move_aside(const fs::path& folder, const std::vector<fs::path>& files) {
@@ -139,7 +140,7 @@ std::string utc_text(std::int64_t milliseconds) {
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds % 1000);
 }
 
-// What is no exit.json of ours counts as none.
+// Describes the end of the run. An invalid exit.json counts as missing.
 std::string how_it_ended(const fs::path& folder) {
   try {
     const auto exit = ordered_json::parse(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
@@ -153,7 +154,7 @@ std::string how_it_ended(const fs::path& folder) {
          (known ? "; its last event is of " + utc_text(facts.st_mtim.tv_sec * 1000) : "");
 }
 
-// Which run the files are of: what its first event that knows says. "" where none does.
+// Returns the run of the files, from the first event that names it; "" if none does.
 std::string begun_in(const fs::path& folder) {
   std::ifstream events(folder / "events.jsonl");
   for (std::string line; std::getline(events, line);) {
@@ -163,7 +164,7 @@ std::string begun_in(const fs::path& folder) {
   return "";
 }
 
-// Where the files of this run were moved; the numbers of such folders may have gaps.
+// Returns where the files of this run were moved; the numbers of such folders may have gaps.
 std::optional<fs::path> previous_of(const fs::path& folder, const std::string& begun) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().starts_with("previous-") && begun_in(entry.path()) == begun)
@@ -171,22 +172,22 @@ std::optional<fs::path> previous_of(const fs::path& folder, const std::string& b
   return std::nullopt;
 }
 
-// The whole lines, without one that a kill has torn.
+// Removes an incomplete last line that a kill has left.
 void cut_torn_line(AppendFile& file) {
   const std::string text = read_file(file.path(), std::numeric_limits<std::int64_t>::max(), FileUse::run);
   if (!text.empty() && text.back() != '\n') file.cut(static_cast<std::int64_t>(text.rfind('\n') + 1));
 }
 
 std::string dump(const ordered_json& value, int indent) {
-  // File names and host names need not be UTF-8; a replacement character is better than no record.
+  // File names and host names need not be UTF-8: invalid bytes become replacement characters.
   return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 ordered_json variables() {
-  ordered_json found = ordered_json::object();
+  ordered_json values = ordered_json::object();
   for (const char* name : kVariablesThatMatter)
-    if (const char* value = std::getenv(name)) found[name] = value;
-  return found;
+    if (const char* value = std::getenv(name)) values[name] = value;
+  return values;
 }
 
 }  // namespace
@@ -197,13 +198,13 @@ std::string utc_timestamp() {
 }
 
 RunFolder::RunFolder(fs::path folder)
-    : folder_(std::move(folder)), made_(make_folder(folder_)), lock_(lock(folder_)) {}
+    : folder_(std::move(folder)), created_(make_folder(folder_)), lock_(lock(folder_)) {}
 
 RunFolder::~RunFolder() {
   if (has_begun()) return;
   std::error_code not_empty;
   fs::remove(folder_ / FolderLock::kFile, not_empty);
-  if (made_) fs::remove(folder_, not_empty);
+  if (created_) fs::remove(folder_, not_empty);
 }
 
 void RunFolder::begin(const std::optional<Resumed>& resumed) {
@@ -213,9 +214,9 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
     const std::vector<fs::path> files = files_of_a_run(folder_);
     if (!files.empty()) earlier_end_ = how_it_ended(folder_);
     begun_ = resumed ? begun_in(folder_) : "";
-    const bool of_another = resumed && !resumed->begun.empty() && begun_ != resumed->begun;
-    if (!files.empty() && (!resumed || of_another)) previous_ = move_aside(folder_, files);
-    if (of_another) {
+    const bool is_other_run = resumed && !resumed->begun.empty() && begun_ != resumed->begun;
+    if (!files.empty() && (!resumed || is_other_run)) previous_ = move_aside(folder_, files);
+    if (is_other_run) {
       begun_ = resumed->begun;
       if (const auto own = previous_of(folder_, begun_)) {
         for (const fs::path& file : files_of_a_run(*own)) fs::rename(*own / file, folder_ / file);
@@ -238,7 +239,7 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
     exit_.emplace(folder_ / "exit.json", FileUse::run);
     exit_->reserve(kReservedBytes);
   } catch (const FileError&) {
-    // The later write says what is wrong, if it still is.
+    // The later write reports the error if it persists.
   }
 }
 
@@ -247,7 +248,7 @@ void RunFolder::write_config(std::string_view toml) {
   if (resumed_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
     const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", resumed_->steps);
     rename_file(file, before, FileUse::run);
-    log_info("the configuration is not that of the steps before, which is now " + before.string());
+    log_info("the configuration differs from that of the earlier steps, which is in " + before.string());
   }
   replace_file(file, toml, FileUse::run);
 }

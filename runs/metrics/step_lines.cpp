@@ -1,6 +1,7 @@
-// A file is read in blocks and from its beginning, since only all the lines tell whether their steps rise. A
-// line of many experts has a hundred thousand numbers, and a long run gigabytes of them: of a long line only
-// the beginning is parsed, and that it ends as an object and holds no second one.
+// Reads a file in blocks from its beginning, since all lines are needed to check that their steps
+// ascend. A line with many experts has a hundred thousand numbers, and a long run has gigabytes of
+// them. So only the beginning of a long line is parsed; the rest is checked to end as an object and
+// to contain no second one.
 #include "runs/metrics/step_lines.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr std::size_t kBlock = 1 << 20;
 constexpr std::size_t kLongLine = 4096;
 constexpr std::string_view kBeginning = "{\"step\":";
 
-// Of a line; -1 where it has none.
+// Returns the step of a line; -1 without one.
 std::int64_t step_of(std::string_view line) {
   if (line.size() > kLongLine && line.starts_with(kBeginning)) {
     const std::string_view number = line.substr(kBeginning.size(), line.find(',') - kBeginning.size());
@@ -30,11 +31,11 @@ std::int64_t step_of(std::string_view line) {
                  : -1;
   }
   const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto found = value.is_object() ? value.find("step") : value.end();
-  return found != value.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+  const auto it = value.is_object() ? value.find("step") : value.end();
+  return it != value.end() && it->is_number_integer() ? it->get<std::int64_t>() : -1;
 }
 
-// The lines that end, one after the other, without their ends.
+// Visits all complete lines in order, without their newlines.
 template <class Visit>
 void for_each_line(const File& file, const Visit& visit) {
   std::string text;
@@ -58,26 +59,26 @@ void for_each_line(const File& file, const Visit& visit) {
 EarlierSteps go_on_after(std::int64_t step, AppendFile& file) {
   const File lines = File::open(file.path(), FileUse::run);
   EarlierSteps steps;
-  std::int64_t keeps = 0, seen = 0;  // bytes
+  std::int64_t kept_bytes = 0, read_bytes = 0;
   bool keeping = true;
   for_each_line(lines, [&](std::string_view line) {
-    seen += std::ssize(line) + 1;
-    const std::int64_t found = step_of(line);
-    keeping = keeping && found > steps.last_kept && found <= step;
+    read_bytes += std::ssize(line) + 1;
+    const std::int64_t line_step = step_of(line);
+    keeping = keeping && line_step > steps.last_kept && line_step <= step;
     if (keeping) {
-      steps.last_kept = found;
-      keeps = seen;
+      steps.last_kept = line_step;
+      kept_bytes = read_bytes;
     }
-    steps.last = std::max(steps.last, found);
+    steps.last = std::max(steps.last, line_step);
   });
   const std::int64_t bytes = lines.bytes();
-  if (keeps == bytes) return steps;
-  std::string superseded(static_cast<std::size_t>(bytes - keeps), '\0');
-  lines.read_at(keeps, std::as_writable_bytes(std::span(superseded)));
+  if (kept_bytes == bytes) return steps;
+  std::string superseded(static_cast<std::size_t>(bytes - kept_bytes), '\0');
+  lines.read_at(kept_bytes, std::as_writable_bytes(std::span(superseded)));
   if (!superseded.ends_with('\n')) superseded += '\n';
   std::filesystem::path aside = file.path();
   AppendFile(aside.replace_extension(".superseded.jsonl")).append(superseded);
-  file.cut(keeps);
+  file.cut(kept_bytes);
   return steps;
 }
 

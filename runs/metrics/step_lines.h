@@ -1,4 +1,4 @@
-// Files that have one JSON object with a "step" a line, over all the starts of a run.
+// Continues files with one JSON object with a "step" per line over all starts of a run.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 namespace rondo {
 
 struct EarlierSteps {
-  std::int64_t last_kept = 0;  // 0: none
-  std::int64_t last = 0;       // that the file had, kept or not
+  std::int64_t last_kept = 0;  // 0: no line is kept
+  std::int64_t last = 0;       // largest step in the file, kept or not
 };
 
-// Lets NAME.jsonl go on behind `step`: it keeps its lines up to there, as far as they are whole and their
-// steps rise; the others move to the end of NAME.superseded.jsonl. Throws FileError.
+// Prepares NAME.jsonl to continue after `step`. Keeps its lines up to `step` while they are
+// complete and their steps ascend. Moves the other lines to the end of NAME.superseded.jsonl.
+// Throws FileError.
 EarlierSteps go_on_after(std::int64_t step, AppendFile& file);
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// The line is formatted by hand, so that keys have one order and doubles their shortest exact form; the JSON
-// library only reads. A number always has a point or an exponent, since an integer would lose the sign of
-// zero.
+// Formats the line by hand, so that keys have a fixed order and doubles their shortest exact form.
+// The JSON library only reads. A number always has a point or an exponent, since an integer would
+// lose the sign of zero.
 #include "runs/metrics/step_metrics.h"
 
 #include <fmt/format.h>
@@ -26,14 +26,14 @@ double number_of(const json& value, const char* key) {
 }
 
 double required_number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  if (found == line.end()) malformed(fmt::format("\"{}\" is missing", key));
-  return number_of(*found, key);
+  const auto it = line.find(key);
+  if (it == line.end()) malformed(fmt::format("\"{}\" is missing", key));
+  return number_of(*it, key);
 }
 
 double optional_number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found == line.end() ? 0.0 : number_of(*found, key);
+  const auto it = line.find(key);
+  return it == line.end() ? 0.0 : number_of(*it, key);
 }
 
 std::int64_t count_of(const json& value, const char* key) {
@@ -49,14 +49,14 @@ json parse_object(std::string_view line) {
     if (!value.is_object()) malformed("not a JSON object");
     return value;
   } catch (const json::exception& error) {
-    // Without the library's own "[json.exception.parse_error.101] " in front.
+    // Removes the library's prefix "[json.exception.parse_error.101] ".
     const std::string_view text = error.what();
     const std::size_t prefix = text.find("] ");
     malformed(std::string(prefix == std::string_view::npos ? text : text.substr(prefix + 2)));
   }
 }
 
-// torchtitan's palette; each code stands before its field.
+// torchtitan's palette; each code precedes its field.
 struct Palette {
   const char *step = "", *loss = "", *grad_norm = "", *memory = "", *tps = "", *tflops = "", *mfu = "",
              *reset = "";
@@ -65,7 +65,7 @@ constexpr Palette kColors = {
     "\033[31m", "\033[32m", "\033[38;2;180;60;0m", "\033[38;2;54;234;195m", "\033[34m", "\033[36m",
     "\033[35m", "\033[39m"};
 
-// "-1234567.50" -> "-1,234,567.50"; what is not digits ("nan") stays as it is.
+// "-1234567.50" -> "-1,234,567.50"; text without digits ("nan") is unchanged.
 std::string with_thousands(std::string digits) {
   const std::size_t first = digits.find_first_of("0123456789");
   if (first == std::string::npos) return digits;
@@ -104,7 +104,7 @@ std::string json_number(double value) {
   if (std::isnan(value)) return "\"NaN\"";
   if (std::isinf(value)) return value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
   std::string digits = fmt::format("{}", value);
-  // A number without point or exponent would be read as an integer, which knows no -0.
+  // A number without point or exponent would be read as an integer, which has no -0.
   if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
   return digits;
 }

@@ -1,10 +1,11 @@
-// What one optimizer step measured, as a line of `metrics.jsonl` and as a line on the console.
+// The measurements of one optimizer step, as a line of `metrics.jsonl` and as a console line.
 //
-// metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
-// read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
-// where the peak of the device is unknown; `state_hash` is left out where no hash was taken, `load_imbalance`
-// for a model without experts, `attention_imbalance` where ranks have whole rows, the overflow where experts
-// always have room, and `validation_loss` at steps without a validation.
+// metrics.jsonl has one JSON object per line, with the fields below as keys. Numbers are the
+// shortest decimals that read back to the same bits. Values that JSON lacks are strings: "NaN",
+// "Infinity", "-Infinity". `mfu` is null if the peak of the device is unknown. Optional keys are
+// left out: `state_hash` without a hash, `load_imbalance` without experts, `attention_imbalance`
+// where ranks have whole rows, the overflow where experts always have room, and `validation_loss`
+// at steps without a validation.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace rondo {
 
-// Of steps whose experts had no room for all rows (docs/experts.md).
+// Counts of steps whose experts had no room for all rows (docs/experts.md).
 struct OverflowMetrics {
   std::int64_t dropped_tokens = 0;  // rows without room, over all ranks and layers
   std::int64_t repeated_steps = 0;
@@ -27,37 +28,39 @@ struct OverflowMetrics {
 };
 
 struct StepMetrics {
-  std::int64_t step = 0;  // 1 is the first
+  std::int64_t step = 0;  // the first step is 1
   double loss = 0;        // mean over the valid tokens of the global batch
   double grad_norm = 0;   // before clipping
   double lr = 0;
   double step_time_s = 0;                 // mean over the steps since the last line, validation excluded
-  double tokens_per_s = 0;                // of one device, as torchtitan counts
+  double tokens_per_s = 0;                // of one device, as in torchtitan
   double tflops = 0;                      // of one device
-  std::optional<double> mfu;              // percent of the device's peak; empty where that is unknown
+  std::optional<double> mfu;              // percent of the device's peak; nullopt if the peak is unknown
   double memory_gib = 0;                  // peak since the last line
-  double data_wait_fraction = 0;          // share of the time spent waiting for data, in [0, 1]
-  double data_wait_s = 0;                 // of this step
+  double data_wait_fraction = 0;          // fraction of the time spent waiting for data, in [0, 1]
+  double data_wait_s = 0;                 // time of this step spent waiting for data
   std::int64_t tokens_seen = 0;           // by all ranks, since the start of the run
-  double progress = 0;                    // tokens_seen over what it will be after the last step, in [0, 1]
+  double progress = 0;                    // tokens_seen over its value after the last step, in [0, 1]
   std::optional<std::string> state_hash;  // hexadecimal
-  // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
+  // Tokens of the fullest expert over the mean, in the layer with the largest ratio; nullopt
+  // without experts.
   std::optional<double> load_imbalance = {};
-  // Query-key pairs of the busiest of rank 0's context-parallel ranks over their mean, less 1.
+  // Query-key pairs of the busiest of rank 0's context-parallel ranks over their mean, minus 1.
   std::optional<double> attention_imbalance = {};
   std::optional<OverflowMetrics> overflow = {};  // since the last line, or of the step
   std::optional<double> validation_loss = {};    // with the state after this step
 };
 
-// A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.
+// Returns a double as JSON (see above). NaN loses its sign and payload; any other value reads back
+// bit for bit.
 std::string json_number(double value);
 
-// One line without its newline, and back. `parse_step_metrics` throws std::invalid_argument saying what is
-// wrong with the line; unknown keys are ignored.
+// Convert to and from one line without its newline. `parse_step_metrics` throws
+// std::invalid_argument with the reason for an invalid line; unknown keys are ignored.
 std::string to_json(const StepMetrics& metrics);
 StepMetrics parse_step_metrics(std::string_view line);
 
-// Appends to metrics.jsonl; see AppendFile for what a kill or a full disk leaves behind.
+// Appends to metrics.jsonl. For what a kill or a full disk leaves, see AppendFile.
 class StepMetricsWriter {
  public:
   explicit StepMetricsWriter(std::filesystem::path file) : file_(std::move(file)) {}
@@ -69,15 +72,16 @@ class StepMetricsWriter {
 };
 
 struct ConsoleStyle {
-  bool color = false;              // what log_has_color() says
-  double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0 leaves that out
+  bool color = false;              // as log_has_color()
+  double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0: no percentage
   std::optional<double> eta_s = std::nullopt;
 };
 
-// torchtitan's line, then the time left:
-// "step:  1  loss:  7.62461  grad_norm:  1.2345  memory:  0.12GiB(0.50%)  tps: 12,345  tflops: 0.12
-//  mfu: 43.21%  eta: 1m23s" (one line; mfu N/A where unknown). Before the eta stands what overflowed, where
-// anything did: "dropped_tokens: 96  repeated_steps: 1  skipped_steps: 0".
+// Returns torchtitan's line, followed by the time left, on one line:
+// "step:  1  loss:  7.62461  grad_norm:  1.2345  memory:  0.12GiB(0.50%)  tps: 12,345
+//  tflops: 0.12  mfu: 43.21%  eta: 1m23s"
+// mfu is N/A if unknown. An overflow is shown before the eta: "dropped_tokens: 96 repeated_steps: 1
+// skipped_steps: 0".
 std::string console_line(const StepMetrics& metrics, const ConsoleStyle& style);
 
 struct ValidationMetrics {
@@ -88,7 +92,7 @@ struct ValidationMetrics {
 };
 std::string console_line(const ValidationMetrics& metrics, const ConsoleStyle& style);
 
-// "7s", "1m23s", "2h05m", "3d04h"; "?" for what is not a duration.
+// Returns "7s", "1m23s", "2h05m", "3d04h"; "?" for a value that is not a duration.
 std::string format_duration(double seconds);
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// The few messages that TensorBoard needs are encoded by hand, which spares a dependency on protobuf: a
-// varint, two fixed widths and byte strings are enough. The table of CRC-32C is made at compile time.
-// TFRecord masks its checksums, because a checksum over data that contains checksums would be weak. A record
-// is one append, so a kill can tear the last one only.
+// Encodes the few messages of TensorBoard by hand, which avoids a dependency on protobuf: a varint,
+// two fixed widths and byte strings are enough. The table of CRC-32C is computed at compile time.
+// TFRecord masks its checksums, because a checksum over data that contains checksums would be weak.
+// A record is one append, so a kill can tear only the last one.
 #include "runs/metrics/tensorboard.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
-// TFRecord stores CRCs rotated and offset, so that a CRC of data that holds CRCs stays useful.
+// TFRecord stores CRCs rotated and offset, so that a CRC over data with CRCs stays useful.
 std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
 template <typename Unsigned>
@@ -37,7 +37,7 @@ void put_little_endian(std::string* out, Unsigned value) {
     out->push_back(static_cast<char>((value >> (8 * byte)) & 0xFF));
 }
 
-// The pieces of protobuf's wire format that an Event needs.
+// The wire types of protobuf that an Event needs.
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 void put_varint(std::string* out, std::uint64_t value) {

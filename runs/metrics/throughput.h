@@ -1,8 +1,8 @@
-// Tokens per second and time a step since the last log line, and the time left.
+// Measures tokens per second and time per step since the last log line, and the time left.
 //
-// The clock is the caller's (any monotonic seconds), so that tests own time. Time in `pause`..`resume`
-// (validation, checkpoints) counts for nothing but the ETA. A reading divides by the steps that were taken,
-// so the first line, after one step, is as right as the others. Not thread-safe.
+// The caller passes the time (any monotonic seconds), so that tests control it. Time between
+// `pause` and `resume` (validation, checkpoints) counts only for the ETA. A reading divides by the
+// steps of its interval, so the first line, after one step, is accurate too. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Throughput {
   // `now_s`: when the first step begins.
   explicit Throughput(double now_s) : interval_start_s_(now_s) {}
 
-  // `tokens`: of one device in this step; `data_wait_s`: how long it waited for its batch.
+  // `tokens`: of one device in this step; `data_wait_s`: time spent waiting for the batch.
   void step_done(std::int64_t tokens, double data_wait_s, double now_s) {
     tokens_ += tokens;
     data_wait_s_ += data_wait_s;
@@ -38,7 +38,7 @@ class Throughput {
     pause_start_s_.reset();
   }
 
-  // What happened since the last reading, which starts the next interval.
+  // Returns the throughput since the last reading and starts the next interval.
   Reading read(double now_s) {
     const double elapsed_s = std::max(now_s - interval_start_s_ - paused_s_, 1e-9);
     const double steps = static_cast<double>(std::max<std::int64_t>(interval_steps_, 1));
@@ -50,8 +50,8 @@ class Throughput {
     return reading;
   }
 
-  // Wall time for `steps_left` more, by the pace since the first step ended (the first one compiles and warms
-  // up); empty until a second step is done.
+  // Returns the wall time for `steps_left` steps at the pace after the first step, which compiles
+  // and warms up; nullopt before the second step is done.
   std::optional<double> eta_s(std::int64_t steps_left) const {
     if (total_steps_ < 2) return std::nullopt;
     const double pace_s = (last_step_end_s_ - first_step_end_s_) / static_cast<double>(total_steps_ - 1);

@@ -263,14 +263,14 @@ TEST_CASE("a missing or damaged run folder ends with 4 and names file and line")
   write_text(metrics, one + "{\"step\":2}\n");
   CHECK(complaint() == "rondo: error: " + b + "/metrics.jsonl:2: \"loss\" is missing\n");
   write_text(metrics, one + one);
-  CHECK(complaint() == "rondo: error: " + b + "/metrics.jsonl:2: step 1 follows step 1; steps must rise\n");
+  CHECK(complaint() == "rondo: error: " + b + "/metrics.jsonl:2: step 1 follows step 1; steps must ascend\n");
   write_text(metrics, whole.substr(0, whole.size() - 10));
   CHECK(complaint() ==
         "rondo: error: " + b +
             "/metrics.jsonl:20: the last line is cut off (no newline); delete it to compare the rest\n");
   write_text(metrics, "");
   CHECK(complaint() ==
-        "rondo: error: " + b + "/metrics.jsonl: holds no step; the run ended before its first one\n");
+        "rondo: error: " + b + "/metrics.jsonl: has no steps; the run ended before its first one\n");
   write_text(metrics, whole);
   write_text(runs.scratch / "b/config.toml", "[training]\nsteps = \n");
   CHECK_THAT(complaint(), StartsWith("rondo: error: " + b + "/config.toml:2:9: "));

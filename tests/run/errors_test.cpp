@@ -131,7 +131,7 @@ TEST_CASE("data that cannot be used ends with 4 and is named") {
   CHECK(rondo({"compare", (place / "nowhere").string(), (place / "empty").string()}).exit_code == 4);
   const ProgramResult top = rondo({"top", (place / "empty").string()});
   CHECK(top.exit_code == 4);
-  CHECK_THAT(top.output, ContainsSubstring("holds no run; give the folder of a run"));
+  CHECK_THAT(top.output, ContainsSubstring("has no run; give the folder of a run"));
 }
 
 TEST_CASE("a run folder that cannot be made ends with 6 and is named") {

@@ -19,7 +19,7 @@ RunLog log_of(std::vector<StepMetrics> lines) { return {"run", std::move(lines),
 
 }  // namespace
 
-TEST_CASE("groups of lines are as many as asked for, follow each other and hold every line") {
+TEST_CASE("line_groups returns the requested number of consecutive groups that contain every line") {
   for (const std::size_t lines : {1, 5, 599, 600, 601, 10'000}) {
     CAPTURE(lines);
     const std::vector<LineGroup> groups = line_groups(lines, 600);
@@ -37,7 +37,7 @@ TEST_CASE("groups of lines are as many as asked for, follow each other and hold 
   CHECK(line_groups(0, 600).empty());
 }
 
-TEST_CASE("one outlier in ten thousand steps is in the curve that is drawn") {
+TEST_CASE("one outlier in ten thousand steps is in the drawn curve") {
   std::vector<StepMetrics> lines = steps(1, 10'000);
   lines[7777].grad_norm = 1e6;
   double highest = 0;
@@ -48,7 +48,7 @@ TEST_CASE("one outlier in ten thousand steps is in the curve that is drawn") {
   CHECK(highest == 1e6);
 }
 
-TEST_CASE("values that are not finite or not there are left out of a curve") {
+TEST_CASE("values that are missing or not finite are left out of a curve") {
   std::vector<StepMetrics> lines = steps(1, 3);
   lines[0].loss = NAN;
   lines[1].loss = INFINITY;
@@ -58,7 +58,7 @@ TEST_CASE("values that are not finite or not there are left out of a curve") {
   CHECK_FALSE(extent_of(quantity("loss"), std::span(lines).first(2)));
 }
 
-TEST_CASE("losses are compared at the tokens that all runs have seen, whatever their batches") {
+TEST_CASE("losses are compared at the tokens that all runs have seen, for any batches") {
   // Twice the batch: the same tokens in half the steps.
   std::vector<StepMetrics> large = steps(1, 10);
   for (StepMetrics& line : large) line.tokens_seen *= 2;
@@ -70,7 +70,8 @@ TEST_CASE("losses are compared at the tokens that all runs have seen, whatever t
   CHECK(ranking.best_first == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("between two validations a loss is interpolated, and without one in each run training decides") {
+TEST_CASE(
+    "the loss is interpolated between two validations, and the training loss decides if a run has none") {
   std::vector<StepMetrics> often = steps(1, 20), once = often;
   often[9].validation_loss = 6;
   often[19].validation_loss = 5;

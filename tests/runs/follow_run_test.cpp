@@ -25,7 +25,7 @@ std::string environment(const std::string& host, pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("a followed run gets each line once, and a line that is half written when it is whole") {
+TEST_CASE("a followed run reads each line once, and a half written line when it is complete") {
   const Scratch scratch;
   const auto metrics = scratch / "run/metrics.jsonl";
   write_run(scratch / "run", {});
@@ -51,13 +51,13 @@ TEST_CASE("a new run in the folder is followed from its beginning") {
   CHECK(follower.look().log.lines.size() == 5);
   write_run(scratch / "run", steps(1, 2));
   CHECK(follower.look().log.lines.size() == 2);
-  // As long as the earlier one was: told by its environment.
+  // As long as the earlier one, so only env.json differs.
   write_text(scratch / "run/env.json", environment("elsewhere", 1));
   write_run(scratch / "run", steps(2, 3));
   CHECK(follower.look().log.lines.front().step == 2);
 }
 
-TEST_CASE("a run has ended when it says so, or its process on this machine is gone") {
+TEST_CASE("a run has ended when exit.json exists, or its process on this machine has exited") {
   const Scratch scratch;
   write_run(scratch / "run", steps(1, 5));
   RunFollower follower(scratch / "run");
@@ -68,7 +68,7 @@ TEST_CASE("a run has ended when it says so, or its process on this machine is go
   CHECK_FALSE(ended());
   write_text(scratch / "run/env.json", environment(read_machine().hostname, getpid()));
   CHECK_FALSE(ended());
-  constexpr pid_t kNobody = 4'194'305;  // above the largest there can be
+  constexpr pid_t kNobody = 4'194'305;  // above the largest possible pid
   write_text(scratch / "run/env.json", environment("elsewhere", kNobody));
   CHECK_FALSE(ended());
   write_text(scratch / "run/env.json", environment(read_machine().hostname, kNobody));
@@ -80,7 +80,7 @@ TEST_CASE("a run has ended when it says so, or its process on this machine is go
   CHECK(ended());
 }
 
-TEST_CASE("following what is no folder, or holds a damaged line, is a data error") {
+TEST_CASE("following a path that is not a folder, or has a damaged line, is a data error") {
   const Scratch scratch;
   CHECK_THAT(error_of([&] { RunFollower(scratch / "nowhere"); }),
              ContainsSubstring("4: ") && ContainsSubstring("is not a folder"));
@@ -99,7 +99,7 @@ TEST_CASE("the view of a run has its progress, the time left, the last step and 
              "{\"time\":\"2026-01-31T12:00:00.123Z\",\"event\":\"start\",\"ranks\":2}\n");
   RunFollower follower(scratch / "run");
   const std::string view = live_view(follower.look(), 80, false);
-  // 3 s and nine times 0.5 s for ten steps, ten left.
+  // 3 s and nine times 0.5 s for ten steps; ten steps are left.
   for (const char* part : {"training, ranks: 2\n", "step 10 of 20, 50.0 %, 10.0 k tokens, 8s left\n",
                            "loss 7.00000   grad_norm 1.5000   lr 1.000e-03   validation 7.2500 (step 5)\n",
                            "memory 256.0 MiB\n", "12:00:00 start: ranks 2\n"})

@@ -1,4 +1,4 @@
-// Run folders that no run has written: for what reads them.
+// Synthetic run folders, for the tests of their readers.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace rondo {
 inline constexpr const char* kConfig =
     "[training]\nsteps = 20\ndataset = \"text\"\n[compile]\nenable = true\n";
 
-// 1000 tokens each; the loss falls by 0.1 a step from 7.9.
+// 1000 tokens per step; the loss falls by 0.1 per step from 7.9.
 inline std::vector<StepMetrics> steps(std::int64_t first, std::int64_t last) {
   std::vector<StepMetrics> lines;
   for (std::int64_t step = first; step <= last; ++step) {

@@ -1,4 +1,5 @@
-// The page: its data, that no text of a run can break it, and that a browser draws it, where there is one.
+// Tests the page: its data, that no text of a run can break it, and that an installed browser
+// draws it.
 #include "runs/report_page.h"
 
 #include <array>
@@ -27,7 +28,7 @@ json data_of(const std::string& page) {
   return json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
-// Two runs, one eager, with all that a folder may hold.
+// Writes two runs, one of them eager, with all files of a run folder.
 struct TwoFolders {
   Scratch scratch;
 
@@ -61,7 +62,7 @@ struct TwoFolders {
   }
 };
 
-// The first one that is installed.
+// Returns the first installed browser.
 std::optional<std::string> browser() {
   const std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
   for (const char* name : {"chromium", "google-chrome", "chromium-browser", "chrome"})
@@ -75,7 +76,7 @@ std::optional<std::string> browser() {
 
 }  // namespace
 
-TEST_CASE("the page has a curve for every quantity that a run has, of at most 600 places") {
+TEST_CASE("the page has a curve of at most 600 points for every quantity of a run") {
   const TwoFolders folders;
   const json data = data_of(report_page(folders.read()));
   const json& run = data["runs"][0];
@@ -102,10 +103,11 @@ TEST_CASE("an outlier and a loss that is not finite survive on the page") {
   double highest = 0;
   for (const json& value : curves["grad_norm"]["high"]) highest = std::max(highest, value.get<double>());
   CHECK(highest == 777);
-  for (const json& value : curves["loss"]["mean"]) CHECK(value.is_number());  // its neighbours stand for it
+  for (const json& value : curves["loss"]["mean"])
+    CHECK(value.is_number());  // a group keeps the mean of its finite values
 }
 
-TEST_CASE("the page says how runs ended, what they differ in and what happened") {
+TEST_CASE("the page has the ends of runs, their differences and their events") {
   const TwoFolders folders;
   const json data = data_of(report_page(folders.read()));
   CHECK(data["runs"][0]["name"] == "replayed/outputs");
@@ -125,7 +127,7 @@ TEST_CASE("the page says how runs ended, what they differ in and what happened")
   CHECK(data["best_first"].size() == 2);
 }
 
-TEST_CASE("no text of a run can end the page's script, and the page asks for nothing from outside") {
+TEST_CASE("no text of a run can end the page's script, and the page requests nothing from the network") {
   const TwoFolders folders;
   const std::string page = report_page(folders.read());
   CHECK(data_of(page)["runs"][0]["environment"]["hostname"] == "</script><b>");
@@ -137,7 +139,7 @@ TEST_CASE("no text of a run can end the page's script, and the page asks for not
   CHECK(escaped_html("a < b & \"c\"") == "a &lt; b &amp; &quot;c&quot;");
 }
 
-TEST_CASE("a run that still trains is read up to its last whole line") {
+TEST_CASE("a run that is training is read up to its last complete line") {
   const Scratch scratch;
   write_text(scratch / "run/metrics.jsonl", jsonl(steps(1, 3)) + R"({"step":4,"lo)");
   const json data = data_of(report_page({read_record(scratch / "run")}));
@@ -145,7 +147,7 @@ TEST_CASE("a run that still trains is read up to its last whole line") {
   CHECK(data["runs"][0]["ok"].is_null());
 }
 
-TEST_CASE("runs as text are plots of what changes, and name what each run is") {
+TEST_CASE("runs as text have plots of what changes, and the name of each run") {
   const TwoFolders folders;
   const std::string text = report_text(folders.read(), 60, false);
   CHECK_THAT(text,
@@ -168,7 +170,7 @@ TEST_CASE("a browser runs the page's script to its end") {
                   60'000);
   if (shown.output.find("<body") == std::string::npos) SKIP(*program + " does not start here");
   INFO(shown.output.substr(0, 2000));
-  CHECK_THAT(shown.output, ContainsSubstring("<body data-drawn=\"8\">"));  // so many charts
+  CHECK_THAT(shown.output, ContainsSubstring("<body data-drawn=\"8\">"));  // the number of charts
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// expert_load.jsonl: its lines.
+// Tests the lines of expert_load.jsonl.
 #include "runs/metrics/expert_load.h"
 
 #include <catch2/catch_test_macros.hpp>

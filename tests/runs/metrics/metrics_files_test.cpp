@@ -25,7 +25,7 @@ StepMetrics some_step(std::int64_t step) {
 
 }  // namespace
 
-TEST_CASE("metrics.csv has a line of names, then as many cells a step, empty where there is no number") {
+TEST_CASE("metrics.csv has a line of names, and per step as many cells, empty for missing numbers") {
   const Scratch place;
   MetricsTable table(place / "metrics.csv");
   table.write(some_step(1));
@@ -44,7 +44,7 @@ TEST_CASE("metrics.csv has a line of names, then as many cells a step, empty whe
             "2,2.5,-Infinity,0.001,0,0,0,40,0.1,0,123456789012,1.25,0.5,00ff"});
 }
 
-TEST_CASE("the table takes over lines of metrics.jsonl as it would have written them") {
+TEST_CASE("the table takes over lines of metrics.jsonl as if it had written them") {
   const Scratch place;
   MetricsTable first(place / "first.csv"), second(place / "second.csv");
   StepMetricsWriter lines(place / "metrics.jsonl");
@@ -56,7 +56,7 @@ TEST_CASE("the table takes over lines of metrics.jsonl as it would have written 
   CHECK(text_of(place / "first.csv") == text_of(place / "second.csv"));
 }
 
-TEST_CASE("the page for Prometheus is whole at any time and has a gauge for each number that there is") {
+TEST_CASE("the page for Prometheus is complete at any time and has a gauge for each number") {
   const Scratch place;
   StepMetrics m = some_step(7);
   write_prometheus(place / "rondo.prom", "a", some_step(6));

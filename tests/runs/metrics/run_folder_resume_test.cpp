@@ -1,4 +1,4 @@
-// Whose files are in a run folder when a run resumes there.
+// Tests which files are in a run folder when a run resumes there.
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Begins as `resumed` says, as Report does, and leaves `mark` in the metrics. Returns which run it is.
+// Begins with `resumed`, as Report does, and writes `mark` to the metrics. Returns the identity of
+// the run.
 std::string play(const fs::path& folder, const std::optional<Resumed>& resumed, const std::string& mark) {
   RunFolder run(folder);
   run.begin(resumed);
@@ -22,7 +23,8 @@ std::string play(const fs::path& folder, const std::optional<Resumed>& resumed, 
 }  // namespace
 
 TEST_CASE(
-    "a run that resumes finds its files where another run has begun meanwhile, and the other keeps its own") {
+    "a resumed run finds its files after another run has begun in the folder, and the other run keeps its "
+    "own") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   const std::string first = play(folder, {}, "first"), other = play(folder, {}, "other");
@@ -44,17 +46,17 @@ TEST_CASE(
   CHECK(text_of(folder / "previous-1/metrics.jsonl") == "first\n");
 }
 
-TEST_CASE("a run that resumes where its files are goes on in them, and is the same run") {
+TEST_CASE("a run that resumes in its folder continues its files and keeps its identity") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   const std::string first = play(folder, {}, "one");
   CHECK(play(folder, Resumed{1, first}, "two") == first);
-  CHECK(play(folder, Resumed{1, ""}, "three") == first);  // a checkpoint that does not say
+  CHECK(play(folder, Resumed{1, ""}, "three") == first);  // a checkpoint without the identity of its run
   CHECK(text_of(folder / "metrics.jsonl") == "one\ntwo\nthree\n");
   CHECK_FALSE(fs::exists(folder / "previous-1"));
 }
 
-TEST_CASE("a run whose files are gone begins new ones, and takes nobody else's") {
+TEST_CASE("a run whose files are missing begins new ones, and uses no files of other runs") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   play(folder, {}, "other");

@@ -30,8 +30,8 @@ StepMetrics step_line(std::int64_t step) {
   return metrics;
 }
 
-// A mount table of this process's own; as an ordinary user, with a user namespace, where the kernel allows
-// it.
+// Gives this process its own mount table; for an ordinary user with a user namespace, where the
+// kernel allows it.
 bool enter_private_mounts() {
   if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -39,7 +39,7 @@ bool enter_private_mounts() {
 
 }  // namespace
 
-TEST_CASE("a run folder holds the configuration, the environment, events and the end") {
+TEST_CASE("a run folder has the configuration, the environment, events and the end") {
   const Scratch scratch;
   RunFolder run(scratch / "deep/run");
   run.begin({});
@@ -75,7 +75,7 @@ TEST_CASE("a run folder holds the configuration, the environment, events and the
   CHECK(fs::is_directory(run.tensorboard_folder()));
 }
 
-TEST_CASE("environment variables that decide numbers are recorded") {
+TEST_CASE("environment variables that affect numbers are recorded") {
   const Scratch scratch;
   setenv("OMP_NUM_THREADS", "3", 1);
   RunFolder run(scratch / "run");
@@ -84,7 +84,7 @@ TEST_CASE("environment variables that decide numbers are recorded") {
   CHECK(json::parse(text_of(run.path() / "env.json"))["variables"]["OMP_NUM_THREADS"] == "3");
 }
 
-TEST_CASE("earlier runs in the folder are kept apart and whole") {
+TEST_CASE("earlier runs in the folder are kept separate and complete") {
   const Scratch scratch;
   for (int run_number = 1; run_number <= 3; ++run_number) {
     RunFolder run(scratch / "run");
@@ -107,7 +107,7 @@ TEST_CASE("earlier runs in the folder are kept apart and whole") {
   }
 }
 
-TEST_CASE("a start that is refused leaves no trace, and removes the folder that it made") {
+TEST_CASE("a refused start leaves no trace, and removes the folder that it created") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   { RunFolder refused(folder); }
@@ -125,7 +125,7 @@ TEST_CASE("a start that is refused leaves no trace, and removes the folder that 
   CHECK_FALSE((fs::exists(folder / "previous-1") || fs::exists(folder / ".lock")));
 }
 
-TEST_CASE("a run that goes on keeps its files, and another configuration beside the one of before") {
+TEST_CASE("a resumed run continues its files, and keeps the earlier configuration next to a new one") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   {
@@ -161,7 +161,7 @@ TEST_CASE("a run that goes on keeps its files, and another configuration beside 
   CHECK(lines_of(folder / "metrics.superseded.jsonl") == std::vector{to_json(step_line(3))});
 }
 
-TEST_CASE("a start says that the run before was killed") {
+TEST_CASE("a start reports that the previous run was killed") {
   const Scratch scratch;
   const pid_t child = fork();
   if (child == 0) {
@@ -178,7 +178,7 @@ TEST_CASE("a start says that the run before was killed") {
   CHECK(run.previous() == scratch / "run/previous-1");
 }
 
-TEST_CASE("links under the names of a run's files and drafts are not written through") {
+TEST_CASE("links with the names of a run's files and temporary files are not followed") {
   const Scratch scratch;
   write_text(scratch / "victim", "PRECIOUS");
   fs::create_directory(scratch / "run");
@@ -208,7 +208,7 @@ TEST_CASE("a second run in a folder that a live run writes is refused") {
             "\" is being written by another run that is still alive; choose another folder");
 }
 
-TEST_CASE("the lock of a killed run is gone with it") {
+TEST_CASE("a killed run releases its lock") {
   const Scratch scratch;
   const pid_t child = fork();
   if (child == 0) {
@@ -247,7 +247,7 @@ TEST_CASE("a run folder that may not be written is refused") {
         "6: job.dump_folder = \"" + (scratch / "closed").string() +
             "\" cannot be written to (Permission denied); choose another folder");
   fs::permissions(scratch / "closed", fs::perms(0777));
-  write_text(scratch / "closed/.lock", "");  // another user's
+  write_text(scratch / "closed/.lock", "");  // of another user
   fs::permissions(scratch / "closed/.lock", fs::perms(0));
   CHECK(as_ordinary_user(scratch / "closed") ==
         "6: job.dump_folder = \"" + (scratch / "closed").string() +
@@ -260,8 +260,7 @@ TEST_CASE("a run folder that may not be written is refused") {
             "\" cannot be created (Permission denied); choose another folder");
 }
 
-TEST_CASE(
-    "what a full device does not take waits in memory, and in the end is a trouble that names the file") {
+TEST_CASE("what a full device refuses waits in memory, and is finally an error that names the file") {
   AppendFile file("/dev/full");
   const std::string line(1023, 'x');
   for (std::int64_t kept = 0; kept < AppendFile::kMostKept; kept += 1024) {
@@ -273,7 +272,7 @@ TEST_CASE(
         "cannot write /dev/full: No space left on device; free space or raise the limit, then start again");
 }
 
-TEST_CASE("a record may be larger than what else may wait, and sixteen of them wait") {
+TEST_CASE("a record may exceed the limit of waiting bytes, and sixteen of them wait") {
   AppendFile file("/dev/full");
   for (std::int64_t kept = 1; kept <= AppendFile::kRecordsKept + 1; ++kept) {
     file.append(std::string(200 << 10, 'x'));
@@ -287,7 +286,7 @@ TEST_CASE("a file that cannot be opened is an environment error that names it") 
         "choose another job.dump_folder");
 }
 
-TEST_CASE("a line that the disk cuts short is taken back, and written when there is room again") {
+TEST_CASE("a line that the disk truncates is removed, and written when there is room again") {
   const Scratch scratch;
   const std::string line(299, 'x');
   const std::string seen = in_child([&] {
@@ -306,7 +305,7 @@ TEST_CASE("a line that the disk cuts short is taken back, and written when there
   CHECK(lines_of(scratch / "metrics.jsonl") == std::vector(5, line));
 }
 
-TEST_CASE("on a full disk the metrics end in whole lines and exit.json is still written") {
+TEST_CASE("on a full disk the metrics end in complete lines and exit.json is still written") {
   const Scratch scratch;
   fs::create_directory(scratch / "small");
   const std::string outcome = in_child([&]() -> std::string {
@@ -349,7 +348,7 @@ TEST_CASE("a run folder on a full disk is a resource error") {
                                ": No space left on device; free space or raise the limit, then start again"));
 }
 
-TEST_CASE("a writer killed at any moment leaves whole lines, and at most the beginning of one more") {
+TEST_CASE("a writer killed at any time leaves complete lines, and at most the beginning of one more") {
   const Scratch scratch;
   std::size_t lines_seen = 0;
   for (int attempt = 0; attempt < 10; ++attempt) {

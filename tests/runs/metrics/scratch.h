@@ -1,4 +1,5 @@
-// A folder that goes away with its owner, errors as text, and actions that need a process of their own.
+// A temporary folder removed by its destructor, errors as text, and actions that need their
+// own process.
 #pragma once
 
 #include <fcntl.h>
@@ -31,7 +32,7 @@ class Scratch {
 
   std::filesystem::path operator/(const std::string& name) const { return root_ / name; }
   const std::filesystem::path& root() const { return root_; }
-  // The same as words: its own, and of what it holds.
+  // The paths of the folder and of a file in it, as text.
   std::string path() const { return root_.string(); }
   std::string path(const std::string& name) const { return (root_ / name).string(); }
 
@@ -57,7 +58,7 @@ inline void write_text(const std::filesystem::path& file, const std::string& tex
   std::ofstream(file, std::ios::binary) << text;
 }
 
-// "9: message" of the Error that `action` throws, or "no error".
+// Returns "9: message" of the Error that `action` throws, or "no error".
 template <typename Action>
 std::string error_of(const Action& action) {
   try {
@@ -68,7 +69,8 @@ std::string error_of(const Action& action) {
   return "no error";
 }
 
-// What `action` returns, run in a child process: for what would spoil this one (limits, mounts, user ids).
+// Runs `action` in a child process and returns its result. For actions that would change this
+// process (limits, mounts, user ids).
 inline std::string in_child(const std::function<std::string()>& action) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");

@@ -1,4 +1,4 @@
-// Which lines of a file a resumed run goes on behind.
+// Tests which lines of a file a resumed run keeps.
 #include "runs/metrics/step_lines.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-TEST_CASE("lines behind one that is torn, no object or no step further are superseded") {
+TEST_CASE("lines after one that is torn, not an object or not a later step are superseded") {
   const Scratch scratch;
   const std::string first = R"({"step":1})", second = R"({"step":4})";
   const auto kept = [&](const std::string& text, std::int64_t step) {
@@ -26,7 +26,7 @@ TEST_CASE("lines behind one that is torn, no object or no step further are super
         std::vector{second, second, std::string("[7]"), second, first});
 }
 
-TEST_CASE("lines longer than a block are kept, and long ones that are torn are not") {
+TEST_CASE("lines longer than a block are kept, and torn long lines are not") {
   const Scratch scratch;
   const auto line = [](int step, std::size_t bytes) {
     return "{\"step\":" + std::to_string(step) + ",\"a\":[" + std::string(bytes, '1') + "]}\n";

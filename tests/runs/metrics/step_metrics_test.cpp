@@ -86,7 +86,7 @@ TEST_CASE("zero, minus zero, subnormals and the largest double read back to the 
   CHECK(std::isnan(read_back(Limits::quiet_NaN())));
 }
 
-TEST_CASE("what JSON cannot say is written as a string") {
+TEST_CASE("numbers that JSON lacks are written as strings") {
   CHECK(json_number(std::nan("")) == "\"NaN\"");
   CHECK(json_number(std::numeric_limits<double>::infinity()) == "\"Infinity\"");
   CHECK(json_number(-std::numeric_limits<double>::infinity()) == "\"-Infinity\"");
@@ -94,7 +94,7 @@ TEST_CASE("what JSON cannot say is written as a string") {
   CHECK(json_number(3) == "3.0");
 }
 
-TEST_CASE("a line of metrics.jsonl holds every field in a fixed order") {
+TEST_CASE("a line of metrics.jsonl has every field in a fixed order") {
   CHECK(
       to_json(example()) ==
       R"({"step":7,"loss":7.624612331390381,"grad_norm":1.2345,"lr":0.0008,"step_time_s":0.25,)"
@@ -103,7 +103,7 @@ TEST_CASE("a line of metrics.jsonl holds every field in a fixed order") {
       R"("state_hash":"00c0ffee00c0ffee"})");
 }
 
-TEST_CASE("a line of metrics.jsonl reads back as it was") {
+TEST_CASE("a line of metrics.jsonl is read back unchanged") {
   StepMetrics m = example();
   CHECK(to_json(parse_step_metrics(to_json(m))) == to_json(m));
   m.mfu.reset();
@@ -137,7 +137,7 @@ TEST_CASE("the console line is torchtitan's with the time left") {
         "tflops: 1,234.50  mfu: 43.21%  eta: 1m23s");
 }
 
-TEST_CASE("what overflowed is read back, and stands on the console where anything did") {
+TEST_CASE("an overflow is read back, and shown on the console if there was one") {
   StepMetrics m = example();
   m.overflow.emplace();
   CHECK(console_line(m, {}) == console_line(example(), {}));
@@ -185,7 +185,7 @@ TEST_CASE("the validation line is torchtitan's") {
         "validate step: 20  loss:  6.5432  memory:  1.50GiB(15.00%)  tps: 54,321");
 }
 
-TEST_CASE("durations read as people say them") {
+TEST_CASE("durations have readable units") {
   CHECK(format_duration(0) == "0s");
   CHECK(format_duration(59.4) == "59s");
   CHECK(format_duration(59.6) == "1m00s");
@@ -197,13 +197,25 @@ TEST_CASE("durations read as people say them") {
   CHECK(format_duration(1e300) == "?");
 }
 
+TEST_CASE("peaks are found by the names of drivers") {
+  CHECK(peak_flops("NVIDIA H100 80GB HBM3") == 989e12);
+  CHECK(peak_flops("NVIDIA H100 PCIe") == 756e12);
+  CHECK(peak_flops("NVIDIA H100 NVL") == 835e12);
+  CHECK(peak_flops("NVIDIA H200") == 989e12);
+  CHECK(peak_flops("NVIDIA H20") == 148e12);
+  CHECK(peak_flops("NVIDIA GB200") == 2500e12);
+  CHECK(peak_flops("NVIDIA B200") == 2250e12);
+  CHECK(peak_flops("AMD Instinct MI300X") == 1300e12);
+  CHECK_FALSE(peak_flops("Intel(R) Xeon(R) Processor"));
+}
+
 TEST_CASE("mfu is flops per token times tokens per second over the peak") {
   CHECK(*mfu_percent(1000, 2e9, 4e12) == 50);
   CHECK_FALSE(mfu_percent(1000, 2e9, std::nullopt));
   CHECK(tflops(1000, 2e9) == 2);
 }
 
-TEST_CASE("throughput of the first line is that of its one step") {
+TEST_CASE("throughput of the first line is the throughput of its one step") {
   Throughput throughput(100);
   throughput.step_done(1000, 0.5, 102);
   const Throughput::Reading first = throughput.read(102);
@@ -212,7 +224,7 @@ TEST_CASE("throughput of the first line is that of its one step") {
   CHECK(first.data_wait_fraction == 0.25);
 }
 
-TEST_CASE("throughput leaves validation out and counts the steps since the last line") {
+TEST_CASE("throughput excludes validation and counts the steps since the last line") {
   Throughput throughput(0);
   throughput.step_done(1000, 0, 10);
   throughput.read(10);
@@ -227,7 +239,7 @@ TEST_CASE("throughput leaves validation out and counts the steps since the last 
   CHECK(throughput.read(23).step_time_s == 1);
 }
 
-TEST_CASE("the time left leaves the first step out and counts validation") {
+TEST_CASE("the time left excludes the first step and includes validation") {
   Throughput throughput(0);
   CHECK_FALSE(throughput.eta_s(10));
   throughput.step_done(1, 0, 50);

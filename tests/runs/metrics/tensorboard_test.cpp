@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A reader of its own: takes TFRecords and protobuf apart without the writer's functions.
+// An independent reader of TFRecords and protobuf, without the writer's functions.
 struct Reader {
   std::string_view bytes;
 
@@ -45,7 +45,7 @@ struct Reader {
   }
 };
 
-// One bit at a time, unlike the writer's table.
+// Computed bit by bit, without the writer's table.
 std::uint32_t slow_masked_crc(std::string_view bytes) {
   std::uint32_t crc = ~0u;
   for (const char byte : bytes) {
@@ -113,7 +113,7 @@ StepMetrics metrics_at(std::int64_t step) {
   return metrics;
 }
 
-// The words that start Python with `tensorboard`, none where there is none.
+// Returns the command of a Python with `tensorboard`; empty without one.
 std::vector<std::string> tensorboard_python() {
   const std::string script = std::string(RONDO_SOURCE_DIR) + "/scripts/oracle_python.sh";
   const std::vector<std::vector<std::string>> candidates = {{script}, {"/usr/bin/env", "python3"}};
@@ -136,14 +136,14 @@ print(json.dumps({tag: [[e.step, e.value] for e in events.Scalars(tag)] for tag 
 
 }  // namespace
 
-TEST_CASE("crc32c gives the known values") {
+TEST_CASE("crc32c has the published values") {
   CHECK(crc32c("123456789") == 0xE3069283);
   CHECK(crc32c("") == 0);
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AA);  // RFC 3720, B.4
   CHECK(crc32c(std::string(32, '\xFF')) == 0x62A8AB43);
 }
 
-TEST_CASE("an event file holds the version, then each step's scalars") {
+TEST_CASE("an event file has the version, then each step's scalars") {
   const Scratch scratch;
   EventFile file(scratch.root(), 1);
   CHECK(file.file().path().filename().string().rfind("events.out.tfevents.", 0) == 0);
@@ -175,7 +175,7 @@ TEST_CASE("the tags are torchtitan's and an unknown mfu is left out") {
                                          "memory/max_active(GiB)", "n_tokens_seen"});
 }
 
-TEST_CASE("what overflowed has tags of its own") {
+TEST_CASE("an overflow has its own tags") {
   StepMetrics metrics = metrics_at(1);
   const std::size_t others = tensorboard_scalars(metrics).size();
   metrics.overflow = {96, 2, 1};
@@ -194,7 +194,7 @@ TEST_CASE("TensorBoard itself reads a resumed run to the same values, as one cur
   if (python.empty()) SKIP("no Python with tensorboard; scripts/setup.sh --oracles installs it");
   const Scratch scratch;
   EventFile file(scratch.root(), 1);
-  // A run that got to step 30, was resumed after step 20 and is read as one curve.
+  // A run that reached step 30 and was resumed after step 20 is one curve.
   for (std::int64_t step = 1; step <= 30; ++step) {
     StepMetrics metrics = metrics_at(step);
     if (step > 20) metrics.loss = -1;
