@@ -1,5 +1,5 @@
-// Tensors are read whole, since models of proofs are small. A factor is found by least squares: where it
-// leaves nothing over, it tells more than any difference does.
+// Reads whole tensors, since models of proofs are small. A common factor is found by least squares.
+// If it explains all differences, it is reported instead of them.
 #include "prove/differences.h"
 
 #include <fmt/format.h>
@@ -21,10 +21,10 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-constexpr std::int64_t kMostBytes = 1 << 24;  // of a file of lines
+constexpr std::int64_t kMostBytes = 1 << 24;  // of expert_load.jsonl
 const std::string kMoments = "optimizer/exp_avg.";
 
-// What routers did, a line a step; "" without experts.
+// Returns the content of expert_load.jsonl, one line per step; "" without experts.
 std::string expert_load_of(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "expert_load.jsonl";
   return std::filesystem::exists(file) ? read_file(file, kMostBytes, FileUse::data) : "";
@@ -52,31 +52,34 @@ Numbers read_tensor(checkpoint::Reader& reader, const checkpoint::TensorRecord& 
 }
 
 double largest(std::span<const double> numbers) {
-  double most = 0;
-  for (const double number : numbers) most = std::max(most, std::abs(number));
-  return most;
+  double maximum = 0;
+  for (const double number : numbers) maximum = std::max(maximum, std::abs(number));
+  return maximum;
 }
 
-// Returns the largest difference over the largest element, which counts as `least` at least; infinity where a
-// number is none, or where one side alone is zero and `least` is 0.
-double apart(std::span<const double> right, std::span<const double> found, double least = 0) {
-  double most = 0;
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    const double difference = std::abs(right[i] - found[i]);
+// Returns the largest difference over the largest element, but at least `least`. Returns infinity
+// if a number is NaN, or if only one side is zero and `least` is 0.
+double relative_difference(std::span<const double> expected, std::span<const double> actual,
+                           double least = 0) {
+  double maximum = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(expected[i] - actual[i]);
     if (!(difference <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
-    most = std::max(most, difference);
+    maximum = std::max(maximum, difference);
   }
-  return most == 0 ? 0 : most / std::max(largest(right), least);
+  return maximum == 0 ? 0 : maximum / std::max(largest(expected), least);
 }
 
-double apart(double right, double found) { return apart(std::span(&right, 1), std::span(&found, 1)); }
+double relative_difference(double expected, double actual) {
+  return relative_difference(std::span(&expected, 1), std::span(&actual, 1));
+}
 
-// What the optimizer divided the gradients by.
+// Returns the factor by which the optimizer divided the gradients.
 double clip_of(const StepMetrics& step, double max_norm) {
   return std::max(static_cast<double>(static_cast<float>((step.grad_norm + 1e-6) / max_norm)), 1.0);
 }
 
-// "dp_shard or tp" of those with `ranks`; "" where there is none.
+// Returns the axes with `ranks`, e.g. "dp_shard or tp"; "" without any.
 std::string axes_of(const Compared& compared, std::int64_t ranks) {
   std::vector<std::string> names;
   for (const auto& [name, degree] : compared.axes)
@@ -98,63 +101,66 @@ std::string cause_of(double factor, const Compared& compared) {
   return "";
 }
 
-// Compares tensors of two checkpoints.
+// Compares the tensors of two checkpoints.
 class Comparison {
  public:
   Comparison(const std::filesystem::path& one, const std::filesystem::path& other, const Compared& compared)
-      : right_(one), found_(other), compared_(compared) {}
+      : expected_(one), actual_(other), compared_(compared) {}
 
-  // Returns how far they are apart; says in `finding` what is beyond the bound, unless it says something.
-  // Both sides are multiplied by their factors before, and then called `shown`.
+  // Returns the relative difference of a tensor, which messages call `shown`. Both sides are first
+  // multiplied by their factors. Describes a difference beyond the bound in `finding`, if that
+  // is empty.
   double compare(const std::string& name, const std::string& shown, double bound, std::string& finding,
-                 double right_factor = 1, double found_factor = 1) {
-    const checkpoint::TensorRecord* right = right_.manifest().find(name);
-    const checkpoint::TensorRecord* found = found_.manifest().find(name);
-    if (right == nullptr)
+                 double expected_factor = 1, double actual_factor = 1) {
+    const checkpoint::TensorRecord* expected = expected_.manifest().find(name);
+    const checkpoint::TensorRecord* actual = actual_.manifest().find(name);
+    if (expected == nullptr)
       throw Error(ExitCode::data, name + " is not in the checkpoint of one rank, and a proof compares it");
     ++tensors_;
     double difference = std::numeric_limits<double>::infinity();
     std::string what = "it is missing, or has another shape";
-    if (found != nullptr && found->shape == right->shape) {
-      Numbers a = read_tensor(right_, *right), b = read_tensor(found_, *found);
-      for (double& number : a) number *= right_factor;
-      for (double& number : b) number *= found_factor;
-      difference = apart(a, b, kLeast * right_factor * largest_of_kind(name));
+    if (actual != nullptr && actual->shape == expected->shape) {
+      Numbers a = read_tensor(expected_, *expected), b = read_tensor(actual_, *actual);
+      for (double& number : a) number *= expected_factor;
+      for (double& number : b) number *= actual_factor;
+      difference = relative_difference(a, b, kLeast * expected_factor * largest_of_kind(name));
       if (difference <= bound) return difference;
       what = describe_difference(a, b, bound, compared_);
     }
     if (finding.empty()) finding = fmt::format("{}: {:.1e} apart; {}", shown, difference, what);
     return difference;
   }
-  // All whose names begin so, in the order of the checkpoint.
+  // Compares all tensors whose names begin with `prefix`, in the order of the checkpoint.
   double compare_all(const std::string& prefix, double bound, std::string& finding) {
-    double most = 0;
-    for (const checkpoint::TensorRecord& tensor : right_.manifest().tensors)
+    double maximum = 0;
+    for (const checkpoint::TensorRecord& tensor : expected_.manifest().tensors)
       if (tensor.name.starts_with(prefix))
-        most = std::max(most, compare(tensor.name, tensor.name, bound, finding));
-    return most;
+        maximum = std::max(maximum, compare(tensor.name, tensor.name, bound, finding));
+    return maximum;
   }
   std::size_t tensors() const { return tensors_; }
 
  private:
-  // A tensor may be zero but for rounding, as the gradient of a router whose one chosen score is normalized
-  // to 1. Its differences are then relative to this share of the largest element of all tensors of its kind.
+  // A tensor may be zero except for rounding, like the gradient of a router whose single chosen
+  // score is normalized to 1. Its differences are relative to this fraction of the largest element
+  // of all tensors of its kind.
   static constexpr double kLeast = 1e-2;
 
-  // The largest element of one rank's tensors of the same kind: "optimizer/exp_avg.", "model/".
+  // Returns the largest element of the reference's tensors of the same kind:
+  // "optimizer/exp_avg.", "model/".
   double largest_of_kind(const std::string& name) {
     const std::size_t slash = name.find('/'), dot = name.find('.', slash);
     const std::string kind =
         name.substr(0, dot == name.npos || name.starts_with("model/") ? slash + 1 : dot + 1);
     const auto [at, is_new] = largest_of_kind_.try_emplace(kind, 0);
     if (is_new)
-      for (const checkpoint::TensorRecord& tensor : right_.manifest().tensors)
+      for (const checkpoint::TensorRecord& tensor : expected_.manifest().tensors)
         if (tensor.name.starts_with(kind))
-          at->second = std::max(at->second, largest(read_tensor(right_, tensor)));
+          at->second = std::max(at->second, largest(read_tensor(expected_, tensor)));
     return at->second;
   }
 
-  checkpoint::Reader right_, found_;
+  checkpoint::Reader expected_, actual_;
   const Compared& compared_;
   std::size_t tensors_ = 0;
   std::map<std::string, double> largest_of_kind_;
@@ -166,30 +172,30 @@ std::filesystem::path saved(const std::filesystem::path& run, std::int64_t step)
 
 }  // namespace
 
-std::string describe_difference(std::span<const double> right, std::span<const double> found, double bound,
-                                const Compared& compared) {
+std::string describe_difference(std::span<const double> expected, std::span<const double> actual,
+                                double bound, const Compared& compared) {
   double product = 0, square = 0;
-  for (std::size_t i = 0; i < right.size(); ++i)
-    product += right[i] * found[i], square += right[i] * right[i];
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    product += expected[i] * actual[i], square += expected[i] * expected[i];
   if (square == 0) return "it should be all zero";
-  if (largest(found) == 0) return "it is all zero";
+  if (largest(actual) == 0) return "it is all zero";
   const double factor = product / square;
-  double left_over = 0;
-  std::size_t first = right.size(), last = 0, count = 0;
-  const double least = bound * largest(right);
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    left_over = std::max(left_over, std::abs(found[i] - factor * right[i]));
-    if (std::abs(found[i] - right[i]) <= least) continue;
+  double residual = 0;
+  std::size_t first = expected.size(), last = 0, count = 0;
+  const double least = bound * largest(expected);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    residual = std::max(residual, std::abs(actual[i] - factor * expected[i]));
+    if (std::abs(actual[i] - expected[i]) <= least) continue;
     first = std::min(first, i);
     last = i;
     ++count;
   }
-  const bool is_scaled = std::abs(factor - 1) > 1e-6 && left_over < 1e-9 * largest(found);
+  const bool is_scaled = std::abs(factor - 1) > 1e-6 && residual < 1e-9 * largest(actual);
   if (std::isfinite(factor) && is_scaled)
     return fmt::format("every element is {:.6g} times what it should be{}", factor,
                        cause_of(factor, compared));
-  return fmt::format("{} of {} elements differ, from {} to {} of the flattened tensor", count, right.size(),
-                     first, last);
+  return fmt::format("{} of {} elements differ, from {} to {} of the flattened tensor", count,
+                     expected.size(), first, last);
 }
 
 Differences differences(const std::filesystem::path& one, const std::filesystem::path& other,
@@ -198,44 +204,45 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
   const auto add = [&](const std::string& finding) {
     if (!finding.empty()) result.findings.push_back(finding);
   };
-  const std::vector<StepMetrics> right = metrics_of(one), found = metrics_of(other);
-  // `power`: 2 of a norm, whose square is a sum.
-  const auto look_at = [&](const char* name, std::size_t step, double a, double b, int power, double& most) {
-    const double difference = apart(a, b);
-    most = std::max(most, difference);
+  const std::vector<StepMetrics> expected = metrics_of(one), actual = metrics_of(other);
+  // `power`: 2 for a norm, whose square is a sum.
+  const auto compare_number = [&](const char* name, std::size_t step, double a, double b, int power,
+                                  double& maximum) {
+    const double difference = relative_difference(a, b);
+    maximum = std::max(maximum, difference);
     if (difference <= (step == 0 ? bounds.gradients : bounds.state)) return;
     std::string cause = cause_of(b / a, compared);
     if (cause.empty() && power == 2) cause = cause_of(b / a * b / a, compared);
     add(fmt::format("{} of step {}: {} instead of {}, {:.9g} times what it should be{}", name, step + 1, b, a,
                     b / a, cause));
   };
-  const auto look_at_step = [&](std::size_t step) {
-    look_at("loss", step, right[step].loss, found[step].loss, 1, result.loss);
-    look_at("grad_norm", step, right[step].grad_norm, found[step].grad_norm, 2, result.grad_norm);
+  const auto compare_step = [&](std::size_t step) {
+    compare_number("loss", step, expected[step].loss, actual[step].loss, 1, result.loss);
+    compare_number("grad_norm", step, expected[step].grad_norm, actual[step].grad_norm, 2, result.grad_norm);
   };
-  look_at_step(0);
+  compare_step(0);
 
   std::string gradient;
-  const double of_right = clip_of(right[0], compared.max_norm) / (1 - compared.beta1),
-               of_found = clip_of(found[0], compared.max_norm) / (1 - compared.beta1);
+  const double expected_factor = clip_of(expected[0], compared.max_norm) / (1 - compared.beta1),
+               actual_factor = clip_of(actual[0], compared.max_norm) / (1 - compared.beta1);
   Comparison first(saved(one, 1), saved(other, 1), compared);
   for (auto name = compared.parameters.rbegin(); name != compared.parameters.rend(); ++name)
     result.gradients =
         std::max(result.gradients, first.compare(kMoments + *name, "gradient of " + *name, bounds.gradients,
-                                                 gradient, of_right, of_found));
+                                                 gradient, expected_factor, actual_factor));
   add(gradient);
   if (expert_load_of(one) != expert_load_of(other))
     add("tokens went to other experts: expert_load.jsonl differs");
 
-  const std::vector<std::string> of_first_step = result.findings;
-  for (std::size_t step = 1; step < right.size(); ++step) look_at_step(step);
+  const std::vector<std::string> first_findings = result.findings;
+  for (std::size_t step = 1; step < expected.size(); ++step) compare_step(step);
   Comparison last(saved(one, kProofSteps), saved(other, kProofSteps), compared);
   std::string parameter, state;
   result.parameters = last.compare_all("model/", bounds.state, parameter);
   result.state = last.compare_all("optimizer/", bounds.state, state);
   add(parameter);
   add(state);
-  if (!of_first_step.empty()) result.findings = of_first_step;  // the rest follows from it
+  if (!first_findings.empty()) result.findings = first_findings;  // later differences follow from it
   result.tensors = first.tensors() + last.tensors();
   return result;
 }

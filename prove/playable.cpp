@@ -1,4 +1,5 @@
-// Microbatches and layers are tried upwards until the rules of pipelines hold: fewer make a faster proof.
+// Tries increasing numbers of microbatches and layers until the rules of pipelines hold, since
+// fewer make a faster proof.
 #include "prove/playable.h"
 
 #include <fmt/format.h>
@@ -16,14 +17,14 @@ namespace {
 const std::string kSchedule = "parallelism.pipeline_parallel_schedule=", kLayers = "model.n_layers=",
                   kRoom = "parallelism.expert_capacity_factor=";
 
-// The value of the last setting of a key, which stands with its "="; nullptr: there is none.
+// Returns the last setting of a key, e.g. "key=value"; nullptr without one. `key` includes the "=".
 const std::string* setting_of(const ProofLayout& layout, const std::string& key) {
-  const auto found = std::find_if(layout.settings.rbegin(), layout.settings.rend(),
-                                  [&](const std::string& setting) { return setting.starts_with(key); });
-  return found == layout.settings.rend() ? nullptr : &*found;
+  const auto it = std::find_if(layout.settings.rbegin(), layout.settings.rend(),
+                               [&](const std::string& setting) { return setting.starts_with(key); });
+  return it == layout.settings.rend() ? nullptr : &*it;
 }
 
-bool plays(JobConfig job, const ProofLayout& layout, std::int64_t layers, std::int64_t microbatches) {
+bool is_playable(JobConfig job, const ProofLayout& layout, std::int64_t layers, std::int64_t microbatches) {
   job.parallelism.pipeline_parallel_degree = layout.pipeline;
   if (const std::string* schedule = setting_of(layout, kSchedule))
     job.parallelism.pipeline_parallel_schedule = schedule->substr(kSchedule.size());
@@ -46,14 +47,15 @@ void make_playable(const JobConfig& job, ProofCase& proof) {
     const std::int64_t first =
         layout.microbatches > 1 ? layout.microbatches : std::max<std::int64_t>(4, layout.pipeline);
     const std::int64_t last = layout.microbatches > 1 ? layout.microbatches : kMostMicrobatches;
-    const auto found_for = [&](std::int64_t of_layers) {
+    const auto set_microbatches = [&](std::int64_t candidate_layers) {
       for (std::int64_t microbatches = first; microbatches <= last; ++microbatches)
-        if (plays(job, layout, of_layers, microbatches)) return layout.microbatches = microbatches, true;
+        if (is_playable(job, layout, candidate_layers, microbatches))
+          return layout.microbatches = microbatches, true;
       return false;
     };
-    for (std::int64_t more = layers; more <= kMostLayers; ++more)
-      if (found_for(more)) {
-        layers = more;
+    for (std::int64_t candidate = layers; candidate <= kMostLayers; ++candidate)
+      if (set_microbatches(candidate)) {
+        layers = candidate;
         break;
       }
   }

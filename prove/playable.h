@@ -1,5 +1,5 @@
-// What a layout that somebody names leaves open, so that the small model of a proof can be trained in it. No
-// LibTorch.
+// Completes a layout that a user names, so that the small model of a proof can be trained with it.
+// No LibTorch.
 #pragma once
 
 #include "config/schema/job_config.h"
@@ -7,9 +7,9 @@
 
 namespace rondo {
 
-// Gives the pipelines of `proof` what their schedules ask for and nobody named: microbatches, layers of the
-// small model, and room for all rows of experts, since a pipeline cannot repeat a step. What does not help
-// stays as it is.
+// Sets what the schedules of the pipelines of `proof` require and the user has not set:
+// microbatches, layers of the small model, and room for all rows of experts, since a pipeline
+// cannot repeat a step. Leaves settings unchanged if no value satisfies the rules.
 void make_playable(const JobConfig& job, ProofCase& proof);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Documents are from a few bytes to many sequences long, so that borders fall anywhere in a sequence, and
-// rows of a batch have different numbers of labels where attention stops at them.
+// Documents are from a few bytes to many sequences long, so that borders are anywhere in a
+// sequence. With document attention, rows of a batch then have different numbers of labels.
 #include "prove/proof_job.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kSeqLen = 48;  // tokens, of which 2, 3, 4, 6 and 8 ranks can each have two parts
-constexpr double kMaxNorm = 0.05;     // below the norm of any first gradient
+constexpr std::int64_t kSeqLen = 48;  // tokens; 2, 3, 4, 6 and 8 ranks can each have two equal parts
+constexpr double kMaxNorm = 0.05;     // below the gradient norm of any first step
 constexpr const char* kCorpus = "corpus";
 
 std::string document(std::uint32_t& state, int index) {
@@ -57,7 +57,7 @@ JobConfig proof_job(const JobConfig& job) {
   p.expert_overflow = "repeat";
   c.compile.dump = "none";
   c.compile.memory_budget_gib = 0;
-  c.compile.fsdp_buckets.clear();  // of layers that the small model lacks
+  c.compile.fsdp_buckets.clear();  // they may name layers that the small model lacks
   c.checkpoint = {};
   c.checkpoint.enable = c.checkpoint.enable_first_step_checkpoint = true;
   c.checkpoint.interval = 1'000'000;

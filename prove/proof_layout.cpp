@@ -1,5 +1,5 @@
-// Which ways to train there are stands in lists, for any layout and for those of a kind. The matrix gives
-// each to some layouts; the random cases draw several at once.
+// Lists the ways to train: for any layout, and for context parallelism and pipelines. The matrix
+// combines each way with some layouts; the random cases draw several at once.
 #include "prove/proof_layout.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace rondo {
 namespace {
 
 constexpr const char* kOneRank = "one rank";
-constexpr std::int64_t kSequences = 24;  // 2, 3, 4, 6 and 8 ranks divide it
+constexpr std::int64_t kSequences = 24;  // divisible by 2, 3, 4, 6 and 8 ranks
 
 struct NamedDegree {
   const char* name;
@@ -34,7 +34,7 @@ constexpr NamedDegree kDegrees[] = {
     {"tp", &ProofLayout::tensor},         {"ep", &ProofLayout::experts},
     {"etp", &ProofLayout::expert_tensor}, {"accumulate", &ProofLayout::microbatches}};
 
-// Settings, separated by blanks, each line one way to train.
+// Each element is one way to train: settings separated by blanks.
 using Ways = std::vector<std::string>;
 const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
 const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
@@ -67,7 +67,7 @@ const Ways& ways_of_all() {
   return list;
 }
 
-// Of ranks that share sequences.
+// For ranks that share sequences.
 const Ways& ways_of_context() {
   static const std::string documents = "training.document_attention=true";
   static const Ways list = {
@@ -85,7 +85,7 @@ const Ways& ways_of_context() {
   return list;
 }
 
-// Of pipelines.
+// For pipelines.
 const Ways& ways_of_pipelines() {
   const auto schedule = [](const char* name) {
     return std::string("parallelism.pipeline_parallel_schedule=") + name;
@@ -114,7 +114,7 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
   for (const std::string& word : split(text, ',')) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    if (equals == word.npos && !layout.settings.empty()) {  // one more of a list
+    if (equals == word.npos && !layout.settings.empty()) {  // another element of a list
       layout.settings.back() += "," + word;
       continue;
     }
@@ -146,7 +146,7 @@ ProofLayout with(ProofLayout layout, const std::string& way) {
 }
 
 std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ranks) {
-  std::vector<ProofLayout> made;
+  std::vector<ProofLayout> layouts;
   for (std::int64_t ranks = 1; ranks <= most_ranks; ++ranks)
     for (std::int64_t replicate = 1; replicate <= ranks; ++replicate)
       for (std::int64_t context = 1; context <= ranks / replicate; ++context)
@@ -155,40 +155,41 @@ std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ran
             const std::int64_t others = replicate * context * tensor;
             if (ranks % others != 0) continue;
             ProofLayout layout{replicate, ranks / others, context, tensor, experts};
-            if (has_layout(job, layout)) made.push_back(layout);
+            if (has_layout(job, layout)) layouts.push_back(layout);
             layout.expert_tensor = tensor;
-            if (tensor > 1 && has_layout(job, layout)) made.push_back(layout);
+            if (tensor > 1 && has_layout(job, layout)) layouts.push_back(layout);
           }
-  return made;
+  return layouts;
 }
 
-// Stages of each kind of ranks, with enough microbatches to fill them.
+// Returns pipelines over each layout, with enough microbatches to fill them.
 std::vector<ProofLayout> pipelines_of(const JobConfig& job, const std::vector<ProofLayout>& layouts,
                                       std::int64_t most_ranks) {
-  std::vector<ProofLayout> made;
+  std::vector<ProofLayout> pipelines;
   for (ProofLayout layout : layouts)
     for (const std::int64_t ranks : {2, 3, 4}) {
       layout.pipeline = 1;
       if (layout.ranks() * ranks > most_ranks) break;
       layout.pipeline = ranks;
       layout.microbatches = 4;
-      if (has_layout(job, layout)) made.push_back(layout);
+      if (has_layout(job, layout)) pipelines.push_back(layout);
     }
-  return made;
+  return pipelines;
 }
 
-// Where experts are divided, with either exchange; where sequences are, also by heads.
+// Returns layouts with either exchange if they divide experts, and also by heads if they
+// divide sequences.
 std::vector<ProofLayout> with_exchanges(const JobConfig& job, const std::vector<ProofLayout>& layouts) {
-  std::vector<ProofLayout> made;
+  std::vector<ProofLayout> variants;
   for (const ProofLayout& layout : layouts) {
-    made.push_back(layout);
-    if (layout.experts > 1) made.push_back(with(layout, kStandardExchange));
-    if (layout.context > 1 && has_layout(job, with(layout, kHeads))) made.push_back(with(layout, kHeads));
+    variants.push_back(layout);
+    if (layout.experts > 1) variants.push_back(with(layout, kStandardExchange));
+    if (layout.context > 1 && has_layout(job, with(layout, kHeads))) variants.push_back(with(layout, kHeads));
   }
-  return made;
+  return variants;
 }
 
-// The number of microbatches that is left of `wanted` where a step has 24 sequences.
+// Returns a number of microbatches that divides a step of 24 sequences.
 std::int64_t microbatches_of(const ProofLayout& layout) {
   for (const std::int64_t wanted : {2, 3})
     if (kSequences % (layout.data() * wanted) == 0) return wanted;
@@ -255,7 +256,7 @@ std::string read_case(const std::string& text, ProofCase& read) {
   read.layouts.clear();
   for (const std::string& part : split(text, '/')) {
     read.layouts.emplace_back();
-    if (std::string wrong = read_layout(part, read.layouts.back()); !wrong.empty()) return wrong;
+    if (std::string problem = read_layout(part, read.layouts.back()); !problem.empty()) return problem;
   }
   return read.layouts.size() > 2 ? "must be one layout, or two with a / between" : "";
 }
@@ -290,7 +291,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
     layout.microbatches = microbatches_of(layout);
     cases.push_back({{layout}});
   }
-  // Every way with every third of the small layouts, beginning with another one each time.
+  // Combines every way with every third layout, starting at another layout for each way.
   const auto cross = [&](const Ways& ways, const std::vector<ProofLayout>& with_them) {
     for (std::size_t way = 0; way < ways.size(); ++way)
       for (std::size_t i = way % 3; i < with_them.size(); i += 3) {
@@ -299,37 +300,37 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
         cases.push_back({{layout}});
       }
   };
-  std::vector<ProofLayout> small, of_experts, of_context, of_pipelines;
+  std::vector<ProofLayout> small, expert_layouts, context_layouts, pipeline_layouts;
   for (const ProofLayout& layout : layouts) {
     if (layout.pipeline > 1) {
-      if (layout.pipeline == 2 && layout.ranks() <= 4) of_pipelines.push_back(layout);
+      if (layout.pipeline == 2 && layout.ranks() <= 4) pipeline_layouts.push_back(layout);
       continue;
     }
     if (layout.context > 1) {
       const bool plain = layout.settings.empty() && has_layout(job, with(layout, kHeads));
-      if (plain && layout.ranks() <= 4) of_context.push_back(layout);
+      if (plain && layout.ranks() <= 4) context_layouts.push_back(layout);
       continue;
     }
     if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
-    if (layout.experts > 1) of_experts.push_back(layout);
+    if (layout.experts > 1) expert_layouts.push_back(layout);
   }
   cross(ways_of_all(), small);
-  cross(ways_of_context(), of_context);
-  cross(ways_of_pipelines(), of_pipelines);
-  std::vector<ProofLayout> of_microbatches = small;
-  of_microbatches.insert(of_microbatches.end(), of_context.begin(), of_context.end());
-  for (ProofLayout& layout : of_microbatches) layout.microbatches = microbatches_of(layout);
+  cross(ways_of_context(), context_layouts);
+  cross(ways_of_pipelines(), pipeline_layouts);
+  std::vector<ProofLayout> microbatch_layouts = small;
+  microbatch_layouts.insert(microbatch_layouts.end(), context_layouts.begin(), context_layouts.end());
+  for (ProofLayout& layout : microbatch_layouts) layout.microbatches = microbatches_of(layout);
   cross({kSyncOnce, kSyncOnce + " compile.memory_policy=full parallelism.fsdp_reshard_after_forward=always",
          kSyncOnce + " compile.disable_passes=transformer_block_bucketing",
          kSyncOnce + " compile.numerics=rounds",
          kSyncOnce + " compile.enable=false parallelism.fsdp_reshard_after_forward=never",
          kSyncOnce + " compile.enable=false activation_checkpoint.mode=full"},
-        of_microbatches);
+        microbatch_layouts);
   cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
-        of_experts);
-  for (std::size_t i = 0; i < of_context.size(); i += 2) {
-    cases.push_back({{of_context[i], small[i % small.size()]}});
-    cases.push_back({{small[i % small.size()], of_context[i]}});
+        expert_layouts);
+  for (std::size_t i = 0; i < context_layouts.size(); i += 2) {
+    cases.push_back({{context_layouts[i], small[i % small.size()]}});
+    cases.push_back({{small[i % small.size()], context_layouts[i]}});
   }
   for (std::size_t i = 0; i < small.size() / 2; i += 2) {
     cases.push_back({{small[i], small[small.size() - 1 - i]}});
@@ -351,7 +352,7 @@ std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_rank
     if (layout.experts > 1 && below(3) == 0) layout = with(layout, kBounded);
     if (below(2) == 0) layout.microbatches = microbatches_of(layout);
     if (documents) layout = with(layout, ways_of_all()[0]);
-    // Two ways at most, of different keys; an eager run knows no others.
+    // At most two ways, of different keys; an eager run combines with no other.
     std::vector<std::string> keys;
     for (int i = 0; i < 2; ++i) {
       const std::string way = ways_of_all()[1 + below(ways_of_all().size() - 1)];

@@ -1,15 +1,15 @@
-// Layouts as a proof knows them, and which of them there are. No LibTorch.
+// The layouts of proofs, and the lists of layouts that proofs run. No LibTorch.
 //
-// As text, which `rondo prove --layout` takes and prints:
+// A layout as text, which `rondo prove --layout` accepts and prints:
 //
 //   dp_replicate=2,dp_shard=2,cp=2,tp=2,ep=4,accumulate=2,compile.memory_policy=full
 //   dp_shard=2,tp=2,ep=2,etp=2
 //   pp=2,dp_shard=2,accumulate=4,parallelism.pipeline_parallel_schedule=ZBVZeroBubble
 //
-// Axes with one rank are left out; `one rank` is the layout that has no other. accumulate: microbatches of a
-// step, of a pipeline too. What has a dot is a key of the configuration, and a word
-// behind it one more of its list. `A/B` saves after two of three steps in layout A and
-// resumes in B.
+// Axes with one rank are left out; the layout without axes is `one rank`. accumulate: microbatches
+// of a step, also with a pipeline. A name with a dot is a key of the configuration. A word without
+// "=" after a key is another element of its list. `A/B` saves after two of three steps in layout A
+// and resumes in B.
 #pragma once
 
 #include <cstdint>
@@ -28,41 +28,45 @@ struct ProofLayout {
 
   std::int64_t data() const { return replicate * shard; }
   std::int64_t ranks() const { return pipeline * data() * context * tensor; }
-  // Of a replica, those that experts are divided among.
+  // Returns the ranks of a replica that experts are divided among.
   std::int64_t expert_ranks() const { return shard * context * tensor / expert_tensor; }
   std::string text() const;
-  // Of `rondo train`, for a step of so many sequences.
+  // Returns the flags of `rondo train` for a step of `global_batch` sequences.
   std::vector<std::string> flags(std::int64_t global_batch) const;
 };
 
-// What is played: one layout, or two of which the second resumes what the first has saved.
+// What a proof runs: one layout, or two; the second resumes from the checkpoint of the first.
 struct ProofCase {
   std::vector<ProofLayout> layouts = {{}};
 
   std::string text() const;
-  std::int64_t ranks() const;         // the most of any of them
-  std::int64_t global_batch() const;  // sequences of a step: 24, or as many as its layouts divide
-  // The settings that one rank has to have, too: those that are not of a layout or a compiler.
+  std::int64_t ranks() const;         // the largest number of its layouts
+  std::int64_t global_batch() const;  // sequences of a step: 24, or a number that its layouts divide
+  // Returns the settings that one rank must have too: all except those of the layout and
+  // the compiler.
   std::vector<std::string> common_settings() const;
 };
 
-// Returns the rule that the text breaks, or "".
+// Reads a case from text. Returns the rule that the text breaks, or "".
 std::string read_case(const std::string& text, ProofCase& read);
 
-// Whether ranks can share the sizes of the model like this, each having a whole number of them, and layers
-// can be divided among the stages of its pipeline.
+// Returns whether the layout divides the sizes of the model evenly, and the stages of its pipeline
+// divide the layers.
 bool has_layout(const JobConfig& job, const ProofLayout& layout);
 
-// All degrees of up to `most_ranks` ranks, where experts are divided with each of the exchanges.
+// Returns all degrees of up to `most_ranks` ranks. Layouts that divide experts have each of
+// the exchanges.
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks);
-// The same, and each way to train that must not change the numbers with some of them: accumulation, document
-// attention, memory policies, bucketing, fused ops, chunked loss, resharding, gradients reduced once a step,
-// room for experts, executors; and a layout that resumes another one.
+// Returns all_layouts and, for some of them, each way to train that must not change the numbers:
+// accumulation, document attention, memory policies, bucketing, fused ops, chunked loss,
+// resharding, gradients reduced once a step, room for experts, executors; and a layout that resumes
+// another one.
 std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks);
-// `count` random combinations of all these, the same for the same seed.
+// Returns `count` random combinations of these, which depend on the seed alone.
 std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_ranks, std::int64_t count,
                                     std::uint64_t seed);
-// The axes of a job with degrees of 2, or 3 where 2 does not divide them, and accumulation in 2.
+// Returns the axes of a job with degrees of 2, or 3 where 2 does not divide them, and accumulation
+// over 2 microbatches.
 ProofLayout shrunk_layout(const Layout& layout);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Proofs as a table for people, a line as soon as there is one, and as JSON for programs.
+// Formats proofs as a table, whose lines can be printed one by one, and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace rondo {
 
-// "small model: n_heads 24, n_kv_heads 24, ...; --layout ...,model.n_heads=8 takes others": what is divided
-// among ranks.
+// Returns "small model: n_layers 4, n_heads 24, ...; --layout ...,model.n_layers=4 takes another
+// size": the sizes that ranks divide.
 std::string proof_sizes(const JobConfig& proof_job);
 std::string proof_header(const std::vector<ProofCase>& cases);
-// One line, and one more for each finding. REQUIRES: of one of the cases of the header.
+// Returns one line, and one more for each finding. REQUIRES: the proof of one of the cases of
+// the header.
 std::string proof_line(const std::vector<ProofCase>& cases, const Proof& proof);
-// "312 of 312 layouts equal one rank", the largest differences, and the time.
+// Returns "312 of 312 layouts equal one rank", the largest differences, and the time.
 std::string proof_summary(const std::vector<Proof>& proofs, double seconds);
-// {"holds": true, "layouts": [{"layout", "ranks", "holds", "loss", ...}, ...]}
+// Returns {"holds": true, "layouts": [{"layout", "ranks", "holds", "loss", ...}, ...]}.
 std::string proof_json(const std::vector<Proof>& proofs);
 
 }  // namespace rondo

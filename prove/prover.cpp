@@ -1,5 +1,5 @@
-// One pool of ranks lives at a time, so that proofs of one number of ranks after the other start it once. A
-// run folder goes when its proof holds.
+// Keeps one pool of ranks at a time, so that consecutive proofs with the same number of ranks start
+// it once. A run folder is removed when its proof holds.
 #include "prove/prover.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@
 namespace rondo {
 namespace {
 
-constexpr std::chrono::seconds kPatience{300};  // against a hang, far above what a run takes
+constexpr std::chrono::seconds kPatience{300};  // for hangs; far longer than a run
 
-// What a run's output says of why it failed: behind the first "error", or its last line.
+// Returns why a run failed, from its output: the text after the first "error", or the last line.
 std::string reason_in(const std::string& output) {
   constexpr std::string_view kError = "error";
   std::string reason;
@@ -99,7 +99,7 @@ const Prover::OneRank& Prover::one_rank(const ProofCase& layout) {
 
 Compared Prover::compared_with(const ProofCase& layout) const {
   Compared compared;
-  // The layout's own keys may change the model: ties of weights, dense or shared experts.
+  // The keys of the layout may change the model: tied weights, dense or shared experts.
   std::vector<std::string> words = {config_file_};
   for (const std::string& setting : layout.common_settings()) words.push_back("--" + setting);
   const JobConfig job = load_config(words, "cpu");
@@ -114,8 +114,8 @@ Compared Prover::compared_with(const ProofCase& layout) const {
         std::pair("microbatches", first.microbatches)})
     if (degree > 1) compared.axes.emplace_back(name, degree);
   const auto add_product = [&](const char* name, std::int64_t degree) {
-    for (const auto& [other, of_other] : compared.axes)
-      if (of_other == degree) return;
+    for (const auto& [other, other_degree] : compared.axes)
+      if (other_degree == degree) return;
     if (degree > 1) compared.axes.emplace_back(name, degree);
   };
   add_product("dp", first.data());

@@ -1,6 +1,7 @@
-// A proof by execution that layouts equal one rank: each is played as real ranks that meet and train, and its
-// run is compared with that of one rank, eager and without microbatches, on the same global batches. No
-// LibTorch here; the ranks are processes of rondo-worker. docs/proof.md says what this proves.
+// Proves by execution that layouts equal one rank. Each layout is run by real ranks that rendezvous
+// and train. The result is compared with the run of one rank, eager and without microbatches, on
+// the same global batches. No LibTorch here: the ranks are processes of rondo-worker. docs/proof.md
+// says what this proves.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +18,7 @@
 
 namespace rondo {
 
-// How a run ended: with exit code 0, or with another one and a reason. A hang counts as 7.
+// How a run ended: its exit code, and the reason if it is not 0. A hang counts as 7.
 struct RunEnd {
   int code = 0;
   std::string reason = {};
@@ -25,26 +26,29 @@ struct RunEnd {
 
 struct Proof {
   ProofCase layout;
-  Differences differences;  // nothing where the run failed
-  RunEnd end = {};          // of the run of the layout
+  Differences differences;  // empty if the run failed
+  RunEnd end = {};          // end of the run of the layout
   double seconds = 0;
   bool ran() const { return end.code == 0; }
   bool holds() const { return ran() && differences.findings.empty(); }
-  // A rule of the configuration forbids it, so that nothing is said of its numbers.
+  // Returns whether a rule of the configuration forbids the layout, so that its numbers
+  // are unknown.
   bool is_refused() const { return end.code == static_cast<int>(ExitCode::config); }
 };
 
-// Returns what `rondo prove` ends with: 0 all hold; 8 one differs from one rank; else how the first ended
-// that did not run for another reason than a rule; else 3, where a rule refused one.
+// Returns the exit code of `rondo prove`: 0 if all proofs hold; 8 if one differs from one rank;
+// otherwise the exit code of the first run that failed for another reason than a rule; otherwise 3,
+// if a rule refused one.
 int exit_code_of(const std::vector<Proof>& proofs);
 
 class Prover {
  public:
-  // `job`: of a proof (proof_job.h). `folder`: takes runs, corpus and configuration. `worker`: the path of
-  // rondo-worker.
+  // `job`: from proof_job(). `folder`: for runs, corpus and configuration. `worker`: the path
+  // of rondo-worker.
   Prover(JobConfig job, std::filesystem::path folder, std::string worker);
 
-  // Throws Error(internal) where one rank does not end well and no rule forbids it: no matter of layouts.
+  // Runs a layout and compares it. Throws Error(internal) if the run of one rank fails without a
+  // rule that forbids it.
   Proof prove(const ProofCase& layout);
 
  private:
@@ -62,8 +66,8 @@ class Prover {
   const std::filesystem::path folder_;
   const std::string worker_;
   std::string config_file_;
-  std::map<std::string, OneRank> one_rank_;  // by the settings that layouts share with it
-  std::optional<std::pair<std::int64_t, launch::RankPool>> pool_;  // of so many ranks
+  std::map<std::string, OneRank> one_rank_;  // by the settings that it shares with layouts
+  std::optional<std::pair<std::int64_t, launch::RankPool>> pool_;  // its number of ranks, and the ranks
   int runs_ = 0;
 };
 

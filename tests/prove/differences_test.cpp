@@ -1,4 +1,4 @@
-// What a difference looks like is told from the numbers.
+// Tests how differences are described.
 #include "prove/differences.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,7 +22,7 @@ Numbers times(double factor) {
   return found;
 }
 
-TEST_CASE("a factor is told with the axes whose degree it is") {
+TEST_CASE("a factor is reported with the axes of that degree") {
   CHECK(described(times(2)) ==
         "every element is 2 times what it should be: it may be added up once more over dp_replicate");
   CHECK_THAT(described(times(1.0 / 3)), ContainsSubstring("a sum over tp or ep may be missing"));
@@ -36,7 +36,7 @@ TEST_CASE("without a factor the elements that differ are counted") {
   CHECK(described(found) == "2 of 6 elements differ, from 2 to 4 of the flattened tensor");
 }
 
-TEST_CASE("a tensor of zeros is called one") {
+TEST_CASE("a tensor of zeros is reported as one") {
   CHECK(described(Numbers(6)) == "it is all zero");
   CHECK(describe_difference(Numbers(6), kRight, 1e-12, kCompared) == "it should be all zero");
 }

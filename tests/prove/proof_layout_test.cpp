@@ -1,4 +1,4 @@
-// Which layouts a proof plays, and how it names them.
+// Tests which layouts a proof runs, and their names.
 #include "prove/proof_layout.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ JobConfig job_of(const std::string& model) {
       load_config({"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml"}, "cpu"));
 }
 
-TEST_CASE("the text of a layout reads back, with settings and with a layout that resumes it") {
+TEST_CASE("the text of a layout is read back, with settings and with a layout that resumes it") {
   for (const char* text :
        {"one rank", "dp_shard=2", "dp_replicate=2,dp_shard=3,tp=4,ep=6,accumulate=2",
         "tp=2,compile.passes=deduplicate_unshard,auto_bucketing,training.document_attention=true",
@@ -43,8 +43,7 @@ TEST_CASE("the text of a layout reads back, with settings and with a layout that
   CHECK_THAT(read_case("dp_shard=2/tp=2/ep=1", read), ContainsSubstring("or two with a / between"));
 }
 
-TEST_CASE(
-    "the layouts and ways to train of both models are at least 300, no two alike, all of them possible") {
+TEST_CASE("the layouts and ways to train of both models are at least 300, all different and all valid") {
   std::size_t count = 0;
   for (const char* model : {"llama3", "deepseek_v3"}) {
     const JobConfig job = job_of(model);
@@ -95,7 +94,7 @@ TEST_CASE("pipelines get the microbatches, layers and room for experts that thei
   CHECK(played(bounded, "pp=2") == "pp=2,accumulate=4,parallelism.expert_capacity_factor=0");
 }
 
-TEST_CASE("random layouts are the same for the same seed, and others for another") {
+TEST_CASE("random layouts depend on the seed alone") {
   const JobConfig job = job_of("deepseek_v3");
   const auto texts = [&](std::uint64_t seed) {
     std::vector<std::string> made;
