@@ -70,20 +70,9 @@ std::int64_t id_of(const JsonView& value) {
 TokenIds read_token_ids(FieldsReader& reader) {
   TokenIds ids;
   for (auto [name, id] : {std::pair("bos_token_id", &ids.bos), std::pair("pad_token_id", &ids.pad)}) {
-    const Json* value = reader.take(name);
-    if (value == nullptr || *value == -1) continue;  // some files write -1 for none
-    if (is_id(*value))
-      *id = value->get<std::int64_t>();
-    else
-      reader.fail(name, *value, "must be a token id");
-  }
-  const Json* eos = reader.take("eos_token_id");
-  if (eos == nullptr || *eos == -1) return ids;
-  for (const Json& value : eos->is_array() ? *eos : Json::array({*eos})) {
-    if (is_id(value))
-      ids.eos.push_back(value.get<std::int64_t>());
-    else
-      reader.fail("eos_token_id", *eos, "must be a token id or a list of them");
+    const auto value = reader.take(name);
+    if (!value || value->raw() == -1) continue;  // -1: some files' word for none
+    *id = id_of(*value);
   }
   const auto eos = reader.take("eos_token_id");
   if (!eos || eos->raw() == -1) return ids;
@@ -121,8 +110,8 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
-// Returns the text model of a multimodal model: its own fields, and the fields of the whole model.
-Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
+// Of a model of texts and other things, the text model: its own fields, and those of the whole beside them.
+Json text_model_of(Json object, FieldsReader whole_reader, ReadConfig& read) {
   for (const ModelSpec& model : model_specs()) {
     const ModelType& type = *model.hugging_face_type;
     const Multimodal& whole = type.multimodal;
@@ -177,10 +166,8 @@ Quantization read_quantization(FieldsReader& reader) {
   return fp8 ? Quantization::fp8 : Quantization::mxfp4;
 }
 
-// Skips the layers for multi-token prediction after the last layer; they do not belong to
-// the model.
+// Layers behind the last that predict tokens further ahead are no part of the model here.
 void skip_prediction_layers(FieldsReader& reader, const std::string& file, ReadConfig& read) {
-  const char* name = "num_nextn_predict_layers";
   constexpr std::int64_t kMost = 1000;
   const auto ahead = reader.take("num_nextn_predict_layers");
   const auto layers = read.config.sizes.find("n_layers");
@@ -199,10 +186,10 @@ void skip_prediction_layers(FieldsReader& reader, const std::string& file, ReadC
 ReadConfig parse_config(std::string_view text, const std::string& file) {
   const Json whole = parse_object(text, file);
   std::vector<std::string> problems;
-  FieldsReader whole_reader(whole, problems);
+  const JsonSource source{.problems = &problems};  // the file is named once, above all of them
   ReadConfig read;
-  const Json object = text_model_of(whole, whole_reader, read);
-  FieldsReader reader(object, problems);
+  const Json object = text_model_of(whole, FieldsReader(JsonView(whole, source)), read);
+  FieldsReader reader(JsonView(object, source));
   const ModelSpec* model = read_model_type(reader);
   // The other fields of an unknown model are not reported.
   if (model != nullptr) {
