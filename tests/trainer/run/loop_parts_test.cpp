@@ -1,0 +1,184 @@
+// The parts of the loop, each on one rank without a launcher.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "config/load.h"
+#include "support/error.h"
+#include "tests/datasets/temp_folder.h"
+#include "trainer/run/agreement.h"
+#include "trainer/run/batch_feed.h"
+#include "trainer/run/guards.h"
+#include "trainer/run/run.h"
+#include "trainer/run/saves.h"
+#include "trainer/run/steps_in_flight.h"
+#include "trainer/run/telemetry.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+// A tiny model over a text of its own, prepared as a run of one rank.
+struct SmallRun {
+  explicit SmallRun(const std::vector<std::string>& flags = {})
+      : config(config_with(flags)), run(config, {}) {}
+  void prepare() {
+    open(run);
+    compile(run, tell);
+    init_process_groups(run, tell);
+    init_state(run, &StepWatch::end_hung);
+    run.progress.data = run.data->state();
+  }
+  JobConfig config_with(const std::vector<std::string>& more) {
+    folder.write("text.txt", std::string(20'000, 'a'));
+    std::vector<std::string> flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/llama3_debug.toml",
+                                      "--job.dump_folder=" + folder.path("run"),
+                                      "--training.dataset_path=" + folder.path("text.txt"),
+                                      "--training.local_batch_size=1",
+                                      "--training.seq_len=16",
+                                      "--training.steps=5",
+                                      "--validation.enable=false",
+                                      "--checkpoint.enable=false",
+                                      "--model.n_layers=1",
+                                      "--model.dim=32",
+                                      "--model.n_heads=2",
+                                      "--model.n_kv_heads=2"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return load_config(flags);
+  }
+
+  TempFolder folder;
+  const JobConfig config;
+  const Telemetry tell;  // silent
+  Run run;
+};
+
+std::string message_of(const std::function<void()>& call, ExitCode code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a step that is not finite ends the run with the quantity and the step of the state") {
+  SmallRun small;
+  Guards guards(small.run);
+  StepResult result{.loss = 2.5, .grad_norm = std::numeric_limits<double>::infinity(), .finite = false};
+  CHECK_THAT(
+      message_of([&] { guards.check(result, 7); }, ExitCode::numerics),
+      ContainsSubstring("step 7: grad_norm is not finite (inf)") && ContainsSubstring("are as after step 6"));
+  result.loss = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THAT(message_of([&] { guards.check(result, 7); }, ExitCode::numerics),
+             ContainsSubstring("step 7: loss is not finite (nan)"));
+}
+
+TEST_CASE("ten skipped steps in a row end the run, and a step that is taken starts the count again") {
+  SmallRun small;
+  Guards guards(small.run);
+  const StepResult skipped{.dropped_tokens = 3, .skipped = true}, taken{};
+  for (std::int64_t step = 1; step < Guards::kMostSkipped; ++step) guards.check(skipped, step);
+  guards.check(taken, 10);
+  for (std::int64_t step = 11; step < 20; ++step) guards.check(skipped, step);
+  CHECK_THAT(message_of([&] { guards.check(skipped, 20); }, ExitCode::numerics),
+             ContainsSubstring("as were the 9 before it") && ContainsSubstring("are as after step 10"));
+}
+
+TEST_CASE("with metrics.lag = 1 one step stays in flight, but neither the first nor the last") {
+  const bool lags = GENERATE(false, true);
+  SmallRun small({lags ? "--metrics.lag=1" : "--metrics.lag=0"});
+  small.prepare();
+  Guards guards(small.run);
+  BatchFeed feed(small.run);
+  StepsInFlight steps(small.run, guards, small.tell);
+  std::vector<std::int64_t> in_flight;
+  while (!small.run.is_over()) {
+    feed.fetch();
+    steps.begin(feed);
+    in_flight.push_back(steps.count());
+  }
+  CHECK(in_flight == std::vector<std::int64_t>{0, lags, lags, lags, 0});
+  CHECK(small.run.steps_read == 5);
+  CHECK(small.run.progress.step == 5);
+}
+
+TEST_CASE("steps whose state is hashed are read at once, whatever the lag") {
+  SmallRun small({"--metrics.lag=1", "--debug.hash_every=2"});
+  small.prepare();
+  Guards guards(small.run);
+  CHECK(guards.inspects(2));
+  CHECK_FALSE(guards.inspects(3));
+  BatchFeed feed(small.run);
+  StepsInFlight steps(small.run, guards, small.tell);
+  std::vector<std::int64_t> in_flight;
+  for (int step = 1; step <= 4; ++step) {
+    feed.fetch();
+    steps.begin(feed);
+    in_flight.push_back(steps.count());
+  }
+  CHECK(in_flight == std::vector<std::int64_t>{0, 0, 1, 0});
+  steps.finish();
+  CHECK(steps.count() == 0);
+}
+
+TEST_CASE("a rank without requests agrees to go on, and the most urgent request decides") {
+  SmallRun small;
+  small.prepare();
+  Guards guards(small.run);
+  BatchFeed feed(small.run);
+  Saves saves(small.run, small.tell);
+  const Agreement own = request_of_rank(nullptr, small.tell, feed);
+  CHECK(own.request == StopRequest::none);
+  CHECK_FALSE(agree(small.run, own, saves, guards).stops());
+  const Agreement save = agree(small.run, {.request = StopRequest::save}, saves, guards);
+  CHECK(save.saves());
+  CHECK_FALSE(save.stops());
+  const Agreement ends = agree(small.run, {.request = StopRequest::signal, .signal = 15}, saves, guards);
+  CHECK(ends.stops());
+  CHECK(ends.signal == 15);
+}
+
+TEST_CASE("a batch that cannot be read is thrown before the first step and trouble after it") {
+  SmallRun small({"--training.num_prefetch_batches=0"});
+  small.prepare();
+  BatchFeed feed(small.run);
+  small.folder.write("text.txt", "");
+  bool thrown = false;
+  for (int i = 0; i < 2000 && !thrown; ++i) {
+    try {
+      feed.fetch();
+    } catch (const Error&) {
+      thrown = true;
+    }
+  }
+  REQUIRE(thrown);
+  CHECK_FALSE(feed.trouble());
+  small.run.steps_read = 1;
+  feed.fetch();
+  REQUIRE(feed.trouble());
+  CHECK(request_of_rank(nullptr, small.tell, feed).request == StopRequest::data);
+}
+
+TEST_CASE("a run that saves nothing has nothing to commit, and its last step is not saved") {
+  SmallRun small;
+  small.prepare();
+  Saves saves(small.run, small.tell);
+  saves.restore();
+  CHECK_FALSE(saves.enabled());
+  CHECK_FALSE(saves.writing());
+  saves.save();
+  saves.settle();
+  CHECK(saves.last_saved_step() == -1);
+  CHECK_FALSE(saves.is_saved());
+}
+
+}  // namespace rondo
