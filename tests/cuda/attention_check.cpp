@@ -1,5 +1,5 @@
-// rondo::attention, forward and backward: types, widths of heads, groups, masks, sinks, and both settings of
-// debug.deterministic, against the formulas in fp64 with all scores in memory.
+// rondo::attention, forward and backward: types, widths of heads, groups, masks, sinks, and both
+// settings of debug.deterministic, against the formulas in fp64 with all scores in memory.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -26,7 +26,7 @@ struct Heads {
   std::int64_t heads, groups, width, value_width;
 };
 
-// Where queries and keys stand.
+// Positions of queries and keys.
 enum class Positions : std::uint8_t { own, any, head_and_tail };
 
 struct Mask {
@@ -37,8 +37,8 @@ struct Mask {
   Positions positions = Positions::own;
 };
 
-// Documents of 1 token, of a few, and of many, in rows of `tokens`; cu_seqlens with a tail that repeats the
-// end.
+// Documents of one, few and many tokens, in rows of `tokens`: cu_seqlens with a tail that repeats
+// the end.
 Tensor document_borders(std::int64_t rows, std::int64_t tokens) {
   std::vector<std::int32_t> borders;
   for (std::int64_t row = 0; row < rows; ++row)
@@ -49,7 +49,7 @@ Tensor document_borders(std::int64_t rows, std::int64_t tokens) {
   return at::tensor(borders, at::kInt);
 }
 
-// [B, 1, T, T]: whether a token must not see another.
+// [B, 1, T, T]: whether a key is hidden from a query.
 Tensor hidden(const Mask& mask, const Tensor& borders, std::int64_t rows, std::int64_t tokens) {
   const Tensor position = at::arange(tokens, at::kLong);
   const Tensor back = position.view({-1, 1}) - position;  // from a query to a key
@@ -71,7 +71,7 @@ Tensor hidden(const Mask& mask, const Tensor& borders, std::int64_t rows, std::i
   return result;
 }
 
-// The outputs, and the gradients of queries, keys, values and, where there are some, sinks.
+// Returns the outputs, and the gradients of queries, keys, values and, if present, sinks.
 Tensors formulas(const Tensors& in, const Mask& mask, const Tensor& borders) {
   const auto repeated = [&](const Tensor& x) {
     return x.repeat_interleave(in[0].size(2) / x.size(2), 2).transpose(1, 2);
@@ -99,7 +99,7 @@ Tensors formulas(const Tensors& in, const Mask& mask, const Tensor& borders) {
   return results;
 }
 
-// Which queries one call computes, and in which order it has the keys.
+// The queries of one call, and its order of keys.
 struct Part {
   Tensor queries, keys;
   std::int64_t runs = 0;
@@ -149,7 +149,7 @@ Tensors attention(const Tensors& in, const Mask& mask, const Tensor& borders, co
       made.push_back(gradient);
     if (mask.sinks)
       made.push_back(call("attention_sinks_backward", moved[3], out[0], out[1], *sinks).front());
-    // What queries have comes to its place, what keys and sinks have is added up.
+    // Results of queries are placed, those of keys and sinks are added.
     const Tensor queries = part.queries.to(place.device), keys = part.keys.to(place.device);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (results.size() == i) {
@@ -166,8 +166,8 @@ Tensors attention(const Tensors& in, const Mask& mask, const Tensor& borders, co
   return results;
 }
 
-// Rows as long as a pretraining run has them, by each kernel that trains such rows. What this program tries
-// of itself on a CPU needs no long rows.
+// Rows as long as in pretraining, by each kernel that trains such rows. A self-test on a CPU uses
+// short rows.
 void check_long_rows(Checks& checks, c10::Device device) {
   const std::int64_t tokens = device.is_cuda() ? 4096 : 256;
   Inputs draw(at::kBFloat16);
@@ -209,7 +209,8 @@ void check_attention(Checks& checks, c10::Device device) {
                    Positions::head_and_tail}}) {
           const bool beyond_documents =
               mask.sinks || mask.positions != Positions::own || mask.terms != AttentionMask{};
-          if (beyond_documents && (deterministic || h.heads == 4)) continue;  // they choose as documents do
+          // they choose the kernels of documents
+          if (beyond_documents && (deterministic || h.heads == 4)) continue;
           Inputs draw(type);
           const Tensors in = {draw.normal({kRows, kTokens, h.heads, h.width}),
                               draw.normal({kRows, kTokens, h.groups, h.width}),

@@ -1,4 +1,4 @@
-// Attention's CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's.
+// Attention's CUDA kernels on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
@@ -24,7 +24,7 @@ namespace {
 using at::Tensor;
 using cuda::Element;
 
-// Documents of these lengths, one after the other in rows of `tokens`; the tail repeats the last border.
+// Consecutive documents of these lengths in rows of `tokens`; the tail repeats the last border.
 Tensor borders_of(const std::vector<std::int32_t>& lengths, std::int64_t all) {
   std::vector<std::int32_t> borders{0};
   for (const std::int32_t length : lengths) borders.push_back(borders.back() + length);
@@ -47,7 +47,7 @@ struct Sample {
 };
 using Borders = std::optional<Tensor>;
 
-// Of queries and keys, where they do not stand in their order.
+// Positions of queries and keys that are not in order.
 struct Positions {
   Borders queries, keys;
 };
@@ -81,8 +81,8 @@ bool close(const Tensor& a, const Tensor& b, at::ScalarType type) {
 }  // namespace
 
 TEST_CASE(
-    "direct attention equals the CPU's, with and without documents, windows, groups, narrower values, and "
-    "some of the queries to keys in another order") {
+    "direct attention equals the CPU's, with and without documents, windows, groups and narrower values, and "
+    "with some queries and permuted keys") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
   const bool documents = GENERATE(false, true);
   const AttentionMask mask =
@@ -137,7 +137,7 @@ TEST_CASE(
   CHECK(close(grad_v, s.grad_v, type));
 }
 
-TEST_CASE("sinks added on a device are those of the CPU's attention") {
+TEST_CASE("sinks added on a device equal those of the CPU's attention") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
   const std::int64_t rows = 2, tokens = 5, count = 3, width = 40;
   const Tensor q = heads(rows, count, tokens, width, type), k = heads(rows, count, tokens, width, type),
@@ -153,7 +153,7 @@ TEST_CASE("sinks added on a device are those of the CPU's attention") {
   CHECK(close(without[1], with[1], at::kFloat));
 }
 
-TEST_CASE("documents cut into chunks begin anew with each document and end with it") {
+TEST_CASE("chunks begin and end with their document") {
   const std::int64_t rows = 2, tokens = 11, all = rows * tokens;
   const Tensor borders = borders_of({1, 7, 3, 11}, all), spans = at::empty({all, 2}, at::kInt),
                pieces = at::full({all + 1}, -1, at::kInt);
@@ -163,7 +163,7 @@ TEST_CASE("documents cut into chunks begin anew with each document and end with 
   CHECK(at::equal(pieces, borders_of({1, 3, 3, 1, 3, 3, 3, 3, 2}, all)));
 }
 
-TEST_CASE("a run of queries has sequences that end with it, and the keys behind it have no queries") {
+TEST_CASE("a run of queries has sequences that end with it, and the keys after it have no queries") {
   const std::int64_t rows = 2, keys = 12, queries = 6;
   const Tensor positions = at::tensor({0, 1, 2, 9, 10, 11, 3, 4, 5, 6, 7, 8}, at::kInt).view({rows, queries});
   const auto borders_of_run = [&](const Borders& borders, std::int64_t first) {
@@ -190,7 +190,7 @@ TEST_CASE("a run of queries has sequences that end with it, and the keys behind 
   CHECK(is(some_keys, {0, 2, 10, 12, 12, 19, 21, 24, 24}));
 }
 
-TEST_CASE("direct attention for short documents leaves what it has of long ones") {
+TEST_CASE("direct attention for short documents keeps the results of long ones") {
   const std::int64_t tokens = 16;
   const Borders borders = borders_of({3, 9, 4}, tokens);
   const Sample s = computed_on_cpu(1, tokens, 1, 1, 8, 8, at::kFloat, borders, 0.5);
@@ -211,7 +211,7 @@ TEST_CASE("direct attention for short documents leaves what it has of long ones"
   CHECK(at::equal(scores.narrow(1, 3, 9), at::full({1, 9, 1}, 9.0f)));
 }
 
-TEST_CASE("sequences for flash hold each long document alone, begin with each row, and have room") {
+TEST_CASE("sequences for flash have one long document each, begin with each row, and have room") {
   std::mt19937 random(11);
   for (int round = 0; round < 8; ++round) {
     const std::int64_t rows = 1 + random() % 3, tokens = 1 + random() % 60, all = rows * tokens;

@@ -1,5 +1,5 @@
-// What the programs of scripts/gpu_check.sh tell of their cases: a line of JSON each, as soon as a case is
-// done.
+// Reports the cases of the programs of scripts/gpu_check.sh: one line of JSON per case, written
+// when the case is done.
 //   {"case":"...","status":"ok|failed|skipped","seconds":0.1,"figures":{...},"message":"..."}
 #pragma once
 
@@ -19,7 +19,7 @@ namespace rondo {
 
 using Figures = std::map<std::string, nlohmann::json>;
 
-// Thrown by a case that cannot be tried, with why.
+// Thrown, with the reason, by a case that cannot run.
 struct NotTried : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -30,8 +30,8 @@ inline void require(bool holds, const std::string& what) {
 
 class Checks {
  public:
-  // `run` returns what it measured, throws NotTried, or throws what is wrong. A message ends at its first
-  // line.
+  // `run` returns its measurements, throws NotTried, or throws the failure. Only the first line of
+  // a message is reported.
   void run(const std::string& name, const std::function<Figures()>& run) {
     const auto began = std::chrono::steady_clock::now();
     nlohmann::ordered_json line = {{"case", name}, {"status", "ok"}};
@@ -59,11 +59,11 @@ class Checks {
   bool failed_ = false;
 };
 
-// `--device=cpu` or `--device=cuda`, and `--group=NAME` for some of the cases. Throws where a word is
-// another.
+// Parses `--device=cpu` or `--device=cuda`, and `--group=NAME` for some of the cases. Throws for
+// any other word.
 struct CheckWords {
   c10::Device device = c10::kCPU;
-  std::string group;  // "": all but what is only timed
+  std::string group;  // "": all groups except those that only measure time
 };
 inline CheckWords check_words(int argc, char** argv) {
   CheckWords words;

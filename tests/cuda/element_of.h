@@ -1,4 +1,4 @@
-// The dtype of a tensor as kernels call it.
+// Maps the dtype of a tensor to the element type of kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Matrices of float8: every bit of values and scales, and products within the rounding of sums. The CPU,
-// which has no products of float8, emulates them.
+// Matrices of float8: every bit of values and scales, and products within the rounding of sums. On
+// the CPU, which has no float8 products, they are emulated.
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ void check_quantize(Checks& checks, c10::Device device) {
       for (const NamedBlock& block : kBlocks)
         for (const bool dense_rows : {true, false}) {
           const Inputs draw(type);
-          // More than a part of every search; of rows and pieces a tile is ragged.
+          // More than one part of every search; with a partial tile of rows and pieces.
           const std::int64_t rows = block.of.rows == kFloat8Block ? 1408 : 1376;
           const Tensor x = draw.normal({rows, 1152}) * (3 * draw.normal({rows, 1152})).exp();
           check(checks, device,
@@ -48,7 +48,7 @@ void check_quantize(Checks& checks, c10::Device device) {
         }
 }
 
-// a [M, K] and b [N, K] as `format_a` and float8_e4m3fn.
+// a [M, K] is in `format_a`, b [N, K] in float8_e4m3fn.
 void check_product(Checks& checks, c10::Device device, const NamedBlock& block_a, const NamedBlock& block_b,
                    at::ScalarType format_a, at::ScalarType type, std::int64_t inner) {
   const Inputs draw(at::kBFloat16);
@@ -83,7 +83,7 @@ void check_float8(Checks& checks, c10::Device device) {
       check_product(checks, device, kRow, kRow, format, type, 1040);
       check_product(checks, device, kRow, kWhole, format, type, 1040);
     }
-    // Scales of squares with and without zeros behind the last, and of one piece a row.
+    // Scales of squares with and without zero padding, and of one piece per row.
     for (const std::int64_t inner : {1024, 640, 128}) {
       check_product(checks, device, kPiece, kSquare, at::kFloat8_e4m3fn, type, inner);
       check_product(checks, device, kSquare, kPiece, at::kFloat8_e4m3fn, type, inner);

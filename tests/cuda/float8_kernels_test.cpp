@@ -1,5 +1,5 @@
-// The CUDA kernels of float8 quantization, run on the host (tests/cuda/host/cuda_runtime_api.h), against the
-// CPU's: every bit of the values and of the scales.
+// The CUDA kernels of float8 quantization on the host (tests/cuda/host/cuda_runtime_api.h) against
+// the CPU's: every bit of the values and of the scales.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -31,7 +31,8 @@ Float8Block block_of(cuda::Float8Share share) {
   return {share == piece ? 1 : kFloat8Block, kFloat8Block};
 }
 
-// As it lies in memory: rows, or columns, `apart` by that many elements, the first one behind half of them.
+// Returns x in this layout: rows, or columns, with `apart` elements between them, half of them
+// before the first.
 Tensor laid_out(const Tensor& x, bool dense_rows, std::int64_t apart) {
   const Tensor source = dense_rows ? x : x.t();
   const Tensor wide = at::full({source.size(0), source.size(1) + apart}, 1e30, x.options());
@@ -46,7 +47,7 @@ Float8Matrix by_kernels(const Tensor& x, bool dense_rows, cuda::Float8Share shar
   const auto [shape, scales] =
       quantize_float8_result(x, block_of(share).rows, block_of(share).columns, dtype);
   if (scales.size(1) > 1 && share == square)
-    scales.narrow(1, 0, x.size(1) / kFloat8Block).fill_(77);  // the rest stays zero
+    scales.narrow(1, 0, x.size(1) / kFloat8Block).fill_(77);  // the padding stays zero
   else
     scales.fill_(77);
   const cuda::Float8Source source{x.size(0),          x.size(1),  element_of(x),
@@ -79,7 +80,8 @@ struct Shared {
 
 }  // namespace
 
-TEST_CASE("the kernels of quantize_float8 give the CPU's bits, of dense rows or columns, apart or askew") {
+TEST_CASE(
+    "the kernels of quantize_float8 give the CPU's bits for dense rows or columns, strided or unaligned") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const auto [dtype, power_of_two] =
       GENERATE(std::pair(at::kFloat8_e4m3fn, true), std::pair(at::kFloat8_e5m2, false));
@@ -94,7 +96,8 @@ TEST_CASE("the kernels of quantize_float8 give the CPU's bits, of dense rows or 
   check_same(laid_out(x, dense_rows, apart), dense_rows, share, dtype, power_of_two);
 }
 
-TEST_CASE("the kernels of quantize_float8 find the largest of a row longer than a block's step or part") {
+TEST_CASE(
+    "the kernels of quantize_float8 find the largest magnitude of a row longer than a block's step or part") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const bool dense_rows = GENERATE(true, false);
   const std::int64_t place = GENERATE(0, 1100, 2099);
@@ -105,14 +108,15 @@ TEST_CASE("the kernels of quantize_float8 find the largest of a row longer than 
 }
 
 TEST_CASE(
-    "the kernels of quantize_float8 find the largest of long lines, and of more than a search has blocks") {
+    "the kernels of quantize_float8 find the largest magnitude of long lines, and of more than a search has "
+    "blocks") {
   const auto [lines, width] = GENERATE(std::pair(2, 8300), std::pair(520, 8));
   const Tensor x = at::randn({lines, width});
   x[lines - 1][width - 1] = -1e4;
   check_same(laid_out(x, true, 16), true, whole, at::kFloat8_e4m3fn, false);
 }
 
-TEST_CASE("the kernels of quantize_float8 give the CPU's bits for what is no usual number") {
+TEST_CASE("the kernels of quantize_float8 give the CPU's bits for nans, infinities, ties and tiny numbers") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const auto [dtype, power_of_two] =
       GENERATE(std::pair(at::kFloat8_e4m3fn, false), std::pair(at::kFloat8_e5m2, true));
@@ -120,7 +124,7 @@ TEST_CASE("the kernels of quantize_float8 give the CPU's bits for what is no usu
   const cuda::Float8Share share = GENERATE(whole, row, piece, square);
   const double largest = GENERATE(448.0, 57344.0, 1e-30, 3e38);
   const bool infinite = GENERATE(false, true);
-  // Ties between numbers of both formats, down to where they lie evenly and below.
+  // Ties between numbers of both formats, down to subnormal numbers and below.
   const Tensor x = at::empty({128, 256}, at::kDouble);
   auto* const flat = x.mutable_data_ptr<double>();
   for (std::int64_t i = 0; i < x.numel(); ++i) {

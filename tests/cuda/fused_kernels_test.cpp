@@ -1,4 +1,4 @@
-// The CUDA kernels of fused ops, run on the host (tests/cuda/host/cuda_runtime_api.h), against the CPU's
+// The CUDA kernels of fused ops on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's
 // kernels.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -31,10 +31,10 @@ using Tensors = std::vector<Tensor>;
 at::ScalarType any_type() { return GENERATE(at::kFloat, at::kBFloat16); }
 float* floats(const Tensor& x) { return x.mutable_data_ptr<float>(); }
 
-// What no kernel may leave standing.
+// Filled with values that kernels must overwrite.
 Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) { return at::full(sizes, 77, type); }
 
-// Sums of f32 in another order, rounded once. What is not a number must be none in both.
+// Tolerances of f32 sums in another order, rounded once. Nans must be in the same places.
 void check_close(const Tensor& made, const Tensor& expected) {
   REQUIRE(made.sizes() == expected.sizes());
   REQUIRE(made.scalar_type() == expected.scalar_type());
@@ -42,7 +42,7 @@ void check_close(const Tensor& made, const Tensor& expected) {
   CHECK(at::allclose(made.to(at::kDouble), expected.to(at::kDouble), tolerance, tolerance, true));
 }
 
-// Rows `apart` by that many elements; the first one begins at half of them.
+// Rows with `apart` elements between them; the first begins after half of them.
 Tensor rows(std::int64_t count, std::int64_t width, std::int64_t apart, at::ScalarType type) {
   return at::randn({count, width + apart}).to(type).narrow(1, apart / 2, width);
 }
@@ -50,7 +50,8 @@ Tensor rows(std::int64_t count, std::int64_t width, std::int64_t apart, at::Scal
 }  // namespace
 
 TEST_CASE(
-    "the kernels of rms_norm equal the CPU's, for rows of one piece or two, apart, askew, or very many") {
+    "the kernels of rms_norm equal the CPU's, for rows of one piece or two, strided, unaligned, or very "
+    "many") {
   const at::ScalarType x_type = any_type(), weight_type = any_type();
   const auto [count, width] =
       GENERATE(std::pair(1, 1), std::pair(3, 37), std::pair(5, 72), std::pair(515, 5), std::pair(40, 128),
@@ -94,7 +95,7 @@ TEST_CASE(
   check_close(grad_weight, gradients[1]);
 }
 
-TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, apart, askew, or one") {
+TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, strided, unaligned, or one") {
   const at::ScalarType type = any_type();
   const auto [count, width] =
       GENERATE(std::pair(1, 1), std::pair(1, 4099), std::pair(3, 64), std::pair(5, 37), std::pair(2, 2056));
@@ -122,7 +123,8 @@ TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, 
   check_close(joined, call("swiglu_backward_joined", grad, gate, up)[0]);
 }
 
-TEST_CASE("the kernel of rope equals the CPU's, for halves and neighbours, to and fro, of heads apart") {
+TEST_CASE(
+    "the kernel of rope equals the CPU's, for halves and neighbors, in both directions, of strided heads") {
   const at::ScalarType type = any_type();
   const bool interleaved = GENERATE(false, true), inverse = GENERATE(false, true),
              one_table = GENERATE(false, true);
@@ -140,7 +142,7 @@ namespace {
 
 constexpr std::int64_t kIgnored = -100;
 
-// Logits as the CPU's ops have them in their workspace, all rows in one chunk.
+// Logits as in the workspace of the CPU's ops, all rows in one chunk.
 struct Head {
   Tensor h, weight, labels;
 
@@ -161,8 +163,7 @@ std::int64_t any_classes() { return GENERATE(3, 40, 1003, 9000); }
 
 }  // namespace
 
-TEST_CASE(
-    "the kernels of a cross-entropy equal the CPU's, with labels ignored and labels that are no class") {
+TEST_CASE("the kernels of a cross-entropy equal the CPU's, with ignored labels and invalid labels") {
   const std::int64_t classes = any_classes();
   const Head head(5, classes, any_type());
   head.labels[1].fill_(kIgnored);
@@ -182,7 +183,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the kernels of a whole cross-entropy equal the CPU's, in place and askew, for more rows than threads") {
+    "the kernels of a whole cross-entropy equal the CPU's, in place and unaligned, for more rows than "
+    "threads") {
   const std::int64_t classes = any_classes(), count = classes > 100 ? 5 : 600;
   const at::ScalarType type = any_type();
   const Tensor logits = at::randn({count, classes}).to(type);

@@ -1,7 +1,7 @@
-// The contract of recorded steps (compiler/execute/replay.h) on a real device: graph_device_check
-// --device=cuda. With
-// --device=cpu it tries itself on the recording device of the tests. What needs faults that a GPU does not
-// produce on request is in tests/compiler/execute/replay_test.cpp.
+// Checks the contract of recorded steps (compiler/execute/replay.h) on a real device:
+// graph_device_check --device=cuda. With --device=cpu it tests itself on the recording device of
+// the tests. tests/compiler/execute/replay_test.cpp covers faults that a GPU does not produce on
+// request.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
@@ -38,7 +38,8 @@ using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kElements = 1 << 16;
 
-// w (state) and x (batch). masked_select, of a mask that is true everywhere, reads on the host: two segments.
+// w (state) and x (batch). masked_select reads its all-true mask on the host, which makes two
+// segments.
 constexpr std::string_view kCut = R"(graph cut
 
 parameter %0: f32[65536] w
@@ -86,7 +87,7 @@ return
   y = %5
 )";
 
-// An op that waits for the device, and that no list of such ops knows.
+// An op that waits for the device and is in no list of such ops.
 constexpr std::string_view kWaiting = R"(graph waiting
 
 parameter %0: f32[65536] w
@@ -149,7 +150,7 @@ Tensors copies(const Tensors& tensors) {
   return all;
 }
 
-// What some runs give, results and state, of a recorded step or of an interpreted one.
+// Returns results and state of several runs of a recorded or an interpreted step.
 Tensors outcome(Executor& executor, const Bench& bench, const Tensor& w, int runs) {
   Tensors all;
   for (int i = 0; i < runs; ++i) {
@@ -227,7 +228,7 @@ Figures refusals(const Bench& bench) {
     w.set_data(bench.vector(1));
     refused({bench.vector(1)}, "state input \"w\" moved to another address");
     w.set_data(old);
-    step.run({bench.vector(1)});  // a refusal leaves the step as it was
+    step.run({bench.vector(1)});  // a refusal does not change the step
     count += 4;
   }
   return {{"refusals", count}};
@@ -265,7 +266,7 @@ Figures failed_capture(const Bench& bench) {
     require_part(message_of([&] { step.run({bench.vector(1)}); }), "failed in an earlier run");
   }
   at::rand({8}, at::TensorOptions().device(device->device()));  // its generator draws on
-  const Step next(device, kWhole, w);                           // the device is as good as before
+  const Step next(device, kWhole, w);                           // the device still works
   for (int i = 0; i < 3; ++i) next.run({bench.vector(1)});
   require(at::equal(w, bench.vector(0.5)), "a step after a failed recording is right");
   return {{"message", message.substr(0, message.find('\n'))}};
@@ -275,7 +276,7 @@ Figures teardown(const Bench& bench) {
   const auto device = bench.replay_device();
   const Tensor w = bench.vector(0.5);
   std::int64_t before = 0;
-  for (int round = 0; round < 6; ++round) {  // the first one warms up libraries
+  for (int round = 0; round < 6; ++round) {  // the first round warms up libraries
     if (round == 1) before = device->free_bytes();
     const Step step(device, kCut, w);
     for (int i = 0; i < round; ++i) step.run({bench.vector(1)});
@@ -304,7 +305,7 @@ Figures taking_turns(const Bench& bench) {
   return {};
 }
 
-// The counter that a monitor reads: one more for each segment, once the device has come so far.
+// The counter for monitors: it increases by one when the device has completed a segment.
 Figures progress(const Bench& bench) {
   const auto device = bench.replay_device();
   const Tensor w = bench.vector(0.5);

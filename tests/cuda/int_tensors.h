@@ -1,4 +1,4 @@
-// Tensors of int32, as kernels of tokens and of documents read them.
+// Tensors of int32 for kernels of tokens and documents.
 #pragma once
 
 #include <ATen/core/Tensor.h>

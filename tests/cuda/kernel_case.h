@@ -1,9 +1,10 @@
-// One op on a device against its kernel on the CPU.
+// Compares one op on a device with its kernel on the CPU.
 //
-// Inputs are drawn in fp64 and rounded to the case's type. The reference is the CPU kernel on the rounded
-// inputs in fp64, or in fp32 where it has no fp64. An error is the largest difference over all elements of a
-// result, divided by the largest element of the reference; `cpu_error` is that of the CPU kernel in the
-// case's own type. Each case runs twice, and where the op promises it, the bits must be the same.
+// Inputs are drawn in fp64 and rounded to the case's type. The reference is the CPU kernel on the
+// rounded inputs in fp64, or in fp32 if it has no fp64. An error is the largest difference over all
+// elements of a result, divided by the largest element of the reference. `cpu_error` is that of the
+// CPU kernel in the case's own type. Each case runs twice; if the op promises it, the bits must be
+// the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,16 +23,16 @@ using Tensors = std::vector<Tensor>;
 
 struct Place {
   c10::Device device;
-  at::ScalarType type;  // that floating-point inputs are moved to
+  at::ScalarType type;  // of floating-point inputs
 };
 
-// An input of a case: drawn once, moved to where and to what it is wanted.
+// An input of a case: drawn once, converted to the required device and type.
 class Inputs {
  public:
   explicit Inputs(at::ScalarType rounded_to);
 
   Tensor normal(at::IntArrayRef sizes) const;
-  // Another precision than the case's, such as scores in fp32.
+  // Input of another precision than the case's, such as scores in fp32.
   Tensor uniform_fp32(at::IntArrayRef sizes) const;
 
  private:
@@ -39,7 +40,7 @@ class Inputs {
 };
 
 inline Tensor at_place(const Tensor& x, const Place& place) { return x.to(place.device, place.type); }
-// What stays in fp32 for bf16: scores, tables, sums.
+// Moves an input that stays in fp32 for bf16: scores, tables, sums.
 inline Tensor wide_at_place(const Tensor& x, const Place& place) {
   return x.to(place.device, place.type == at::kBFloat16 ? at::kFloat : place.type);
 }
@@ -49,7 +50,7 @@ struct Case {
   at::ScalarType type;
   at::ScalarType reference;  // fp64, or fp32
   double tolerance;
-  bool same_bits = true;  // whether two runs must agree in every bit
+  bool same_bits = true;  // whether two runs must give the same bits
   std::function<Tensors(const Place&)> run = {};
 };
 
@@ -59,7 +60,7 @@ inline const char* in_words(at::ScalarType type) {
   return type == at::kBFloat16 ? "bf16" : type == at::kFloat ? "fp32" : "fp64";
 }
 
-// Rounding of results, and of what is summed in between.
+// Returns the rounding error of results and of intermediate sums.
 inline double rounding(at::ScalarType type) {
   return type == at::kBFloat16 ? 1.0 / 256 : type == at::kFloat ? 1.0 / (1 << 23) : 1e-15;
 }

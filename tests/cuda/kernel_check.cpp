@@ -1,6 +1,6 @@
-// Every op of ours on a device against its kernel on the CPU: kernel_check --device=cuda. With --device=cpu
-// it tries itself: the CPU's kernels against the same references. Collectives and all_to_all_tokens need
-// several ranks.
+// Checks every op of Rondo on a device against its kernel on the CPU: kernel_check --device=cuda.
+// With --device=cpu it tests itself: the CPU's kernels against the same references. Collectives and
+// all_to_all_tokens are not checked, because they need several ranks.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>
@@ -224,7 +224,7 @@ void check_fused(Checks& checks, c10::Device device) {
   }
 }
 
-// --- the loss, of all rows and in chunks of them ---
+// --- the loss, of all rows and in chunks ---
 
 void check_loss(Checks& checks, c10::Device device) {
   constexpr std::int64_t kRows = 300, kWidth = 128, kClasses = 1003, kIgnored = -100, kChunk = 128;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What the CUDA kernels take of a multiprocessor, against the table that allows it.
+"""Checks the resources of the CUDA kernels on a multiprocessor against a table of limits.
 
-    kernel_resources.py BUILD            fails where a kernel takes more than its line of kernel_resources.txt says
-    kernel_resources.py BUILD --write    writes the table anew
+    kernel_resources.py BUILD            fails if a kernel exceeds its line of kernel_resources.txt
+    kernel_resources.py BUILD --write    rewrites the table
 
-BUILD is a folder of the preset cuda: its commands compile each .cu file once more, for the device alone, and ptxas says
-what every kernel takes. A line of the table is the most that a kernel may: registers of a thread, bytes of shared memory of
-a block, bytes that registers spill to local memory. ptxas keeps registers within a kernel's launch bounds by spilling, so
-bytes spilled are what bounds too tight cost; a main kernel spills none. Needs nvcc and c++filt, no GPU.
+BUILD is a folder of the preset cuda: its commands compile each .cu file again, for the device only, and ptxas reports
+the resources of each kernel. A line of the table limits a kernel: registers of a thread, bytes of shared memory of a
+block, bytes that registers spill to local memory. ptxas keeps registers within a kernel's launch bounds by spilling, so
+spilled bytes are the cost of tight bounds; a main kernel spills none. Needs nvcc and c++filt, no GPU.
 """
 import concurrent.futures
 import json
@@ -93,9 +93,9 @@ def complaints(found, table):
     for key in sorted(found.keys() | table.keys()):
         what = "{} of {}.cu".format(key[1], key[0])
         if key not in table:
-            yield f"{what} is in no line of the table"
+            yield f"{what} is missing from the table"
         elif key not in found:
-            yield f"{what} is in the table and in no file"
+            yield f"{what} is in the table but in no file"
         else:
             for name, now, most in zip(("registers", "bytes of shared memory", "bytes spilled"), found[key], table[key]):
                 if now > most:
@@ -107,7 +107,7 @@ def main():
         sys.exit(__doc__)
     found = resources(pathlib.Path(sys.argv[1]))
     if not found:
-        sys.exit(f"kernel_resources: {sys.argv[1]} compiles no .cu file; it has to be a folder of the preset cuda")
+        sys.exit(f"kernel_resources: {sys.argv[1]} compiles no .cu file; it must be a folder of the preset cuda")
     if sys.argv[2:]:
         TABLE.write_text(written(found))
         return 0
@@ -115,9 +115,9 @@ def main():
     for complaint in wrong:
         print(f"kernel_resources: {complaint}")
     if wrong:
-        print(f"kernel_resources: where more is meant, write the table anew: {sys.argv[0]} {sys.argv[1]} --write")
+        print(f"kernel_resources: if the increase is intended, rewrite the table: {sys.argv[0]} {sys.argv[1]} --write")
     else:
-        print(f"kernel_resources: {len(found)} kernels take no more than {TABLE.relative_to(ROOT)} allows")
+        print(f"kernel_resources: {len(found)} kernels are within the limits of {TABLE.relative_to(ROOT)}")
     return 1 if wrong else 0
 
 

@@ -1,9 +1,10 @@
-// How fast the kernels of a step are: those of a layer and of the head of Llama 3 8B with 4,096 tokens in
-// bf16, and the optimizer on one layer's parameters. On the CPU the same ops with small shapes, so that the
-// program can be tried there; its figures mean nothing then.
+// Measures the kernels of a step: those of a layer and of the head of Llama 3 8B with 4,096 tokens
+// in bf16, and the optimizer on one layer's parameters. On the CPU the same ops run with small
+// shapes, to test the program; its results then mean nothing.
 //
-// A round is as many calls as fill 20 ms, between two waits for the device; the figure is the median of five
-// rounds. TFLOP/s count 2 a multiplication and addition; TB/s what a kernel must read and write at least.
+// A round is as many calls as take 20 ms, between two waits for the device; the result is the
+// median of five rounds. TFLOP/s count a multiplication and an addition as 2; TB/s count the bytes
+// that a kernel must at least read and write.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/empty_like.h>
@@ -31,7 +32,7 @@ class Times {
   Times(Checks& checks, c10::Device device)
       : checks_(checks), device_(device), flag_(at::zeros({1}, at::TensorOptions().device(device))) {}
 
-  // `flops` and `bytes` of one call; 0: of no interest.
+  // `flops` and `bytes` of one call; 0: not reported.
   void time(const std::string& name, double flops, double bytes, const std::function<void()>& call) {
     checks_.run(name, [&]() -> Figures {
       call();
@@ -163,7 +164,8 @@ void time_optimizer(Times& times, const Shape& s) {
   }
 }
 
-// A matrix of two batches' activations, as it lies and transposed, and products of these with w1.
+// Quantization of a matrix of two batches' activations, as stored and transposed, and its products
+// with w1.
 void time_float8(Times& times, const Shape& s, bool emulate) {
   struct Way {
     const char* name;

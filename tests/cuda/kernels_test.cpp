@@ -1,5 +1,5 @@
-// CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the same
-// ops.
+// CUDA kernels on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the
+// same ops.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
@@ -71,7 +71,7 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
   CHECK(at::equal(products, dot_rows(rows, x, place, count)));
 }
 
-TEST_CASE("the order of what came has the bits of the CPU's kernel") {
+TEST_CASE("the order of received rows has the bits of the CPU's kernel") {
   const auto [ranks, experts] = GENERATE(std::pair(1, 1), std::pair(4, 3), std::pair(3, 70));
   const std::int64_t spare = GENERATE(0, 300);
   const Tensor counts = at::randint(0, 9, {ranks, experts}, at::kInt);
@@ -85,21 +85,20 @@ TEST_CASE("the order of what came has the bits of the CPU's kernel") {
   CHECK(at::equal(place, expected.place_R));
 }
 
-TEST_CASE("more rows than there is room for stop the kernel that orders them") {
+TEST_CASE("more rows than there is room for trap the kernel that orders them") {
   const Tensor counts = at::full({1, 2}, 3, at::kInt), rows = at::empty({2, 5}, at::kLong);
   auto* const data = rows.mutable_data_ptr<std::int64_t>();
   CHECK_THROWS(
       cuda::order_by_expert(counts.const_data_ptr<std::int32_t>(), 1, 2, 5, data, data + 5, nullptr));
 }
 
-TEST_CASE("a row of a slot that does not exist stops the kernel") {
+TEST_CASE("a row of a slot that does not exist traps the kernel") {
   const Tensor x = at::zeros({2, 4}), order = at::full({1}, 2, at::kLong), result = at::empty({1, 4});
   CHECK_THROWS(cuda::permute_tokens(Element::f32, x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
                                     nullptr, nullptr, result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
 }
 
-TEST_CASE(
-    "products of runs equal the CPU's, whatever the strides, with empty runs and rows behind the last") {
+TEST_CASE("products of runs equal the CPU's for all strides, with empty runs and rows after the last") {
   const std::int64_t rows = 150, inner = 37, columns = 70, experts = 5;
   const Tensor ends =
       GENERATE(as<Tensor>(), ints({3, 3, 80, 81, 140}), ints({0, 0, 150, 150, 150}), ints({0, 0, 0, 0, 0}));
@@ -129,7 +128,7 @@ TEST_CASE(
   CHECK(at::allclose(by_inner, grouped_mm(left, right, ends), tolerance, tolerance));
 }
 
-TEST_CASE("what no run fills is cleared, and nothing else") {
+TEST_CASE("rows and matrices that no run fills are cleared, and nothing else") {
   const Tensor ends = ints({2, 2, 5});
   const std::int64_t columns = GENERATE(3, 8);
   const Tensor rows = at::full({9, columns}, 1.0f);
@@ -142,7 +141,7 @@ TEST_CASE("what no run fills is cleared, and nothing else") {
     CHECK(at::equal(stack[e], at::full({2, columns}, e == 1 ? 0.0f : 1.0f)));
 }
 
-TEST_CASE("tiles of runs hold every row once, and there is room for all of them") {
+TEST_CASE("tiles of runs hold every row once, and their number is within the bound") {
   std::mt19937 random(7);
   for (int round = 0; round < 80; ++round) {
     const std::int64_t rows = random() % 300, experts = 1 + random() % 8, tile_rows = 1 + random() % 64;
@@ -162,7 +161,7 @@ TEST_CASE("tiles of runs hold every row once, and there is room for all of them"
   }
 }
 
-TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors than a launch takes") {
+TEST_CASE("sums of squares have the bits of the CPU's kernel, for more tensors than a launch takes") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   std::vector<Tensor> tensors;
   for (const std::int64_t count : {1, 255, 0, 16384, 3 * 16384 + 700})
@@ -181,7 +180,7 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors th
   CHECK(at::equal(sums, call("sums_of_squares", tensors)[0]));
 }
 
-TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors than a launch takes") {
+TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensors than a launch takes") {
   using Types = std::tuple<at::ScalarType, at::ScalarType, at::ScalarType>;
   const auto [type, of_moments, of_gradients] =
       GENERATE(values<Types>({{at::kFloat, at::kFloat, at::kFloat},
@@ -194,7 +193,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors
   std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
   std::vector<cuda::UpdatedTensor> updated;
   const auto add = [&](std::int64_t count) {
-    // Every third at an odd address.
+    // Every third tensor is at an odd address.
     const auto made = [&, odd = std::ssize(parameters) % 3 == 2](const Tensor& x, at::ScalarType dtype) {
       return at::empty({count + odd}, dtype).narrow(0, odd, count).copy_(x);
     };
@@ -226,7 +225,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors
   }
 }
 
-TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {
+TEST_CASE("weights drawn by a device's kernel have the CPU's bits") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const Init init{Init::Kind::normal, 0.02, 0.0};
   Tensor expected = at::empty({3000}, type);

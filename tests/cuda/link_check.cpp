@@ -1,6 +1,6 @@
-// A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts; so does what records steps
-// on a GPU. Every op of ours has a kernel for CUDA. Needs no GPU, and without one there is no device to
-// record on, which is said.
+// Checks that a CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts,
+// including the recording of steps on a GPU. Every op of Rondo must have a kernel for CUDA. Needs
+// no GPU; without one, it reports that there is no device to record on.
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdio>
@@ -24,7 +24,7 @@ std::string recording_device() {
   }
 }
 
-// Ops of ours that a device could not run: "a, b".
+// Returns Rondo's ops that a device could not run: "a, b".
 std::string ops_without_cuda() {
   std::string missing;
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {

@@ -1,4 +1,4 @@
-// Products by every algorithm that is proposed for them, with operands that lie in memory as a step's do.
+// Products by every proposed algorithm, with operands in the layouts of a step.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// [rows, columns] whose rows are dense, or whose columns are, in wider rows or columns.
+// Returns [rows, columns] with dense rows or dense columns, as part of wider ones.
 Tensor laid_out(const Tensor& x, bool dense_rows, const Place& place) {
   constexpr std::int64_t kBefore = 8, kBehind = 16;
   const Tensor source = dense_rows ? x : x.t();

@@ -52,7 +52,7 @@ struct Update {
             options.weight_decay,
             options.decoupled_weight_decay};
   }
-  // The new parameters, exp_avgs, exp_avg_sqs.
+  // Returns the new parameters, exp_avgs, exp_avg_sqs.
   Tensors updated() const { return checked_call("adamw", arguments()); }
 };
 
@@ -86,7 +86,8 @@ Tensors updated_by_libtorch(const Update& u) {
 
 TEST_CASE("an update has the bits of LibTorch's vectorized kernel") {
   if (at::get_cpu_capability() == "DEFAULT") SKIP("its kernel has no fused multiply-add on this machine");
-  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);  // its f64 kernel rounds each product
+  // its f64 kernel rounds each product
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   Update update = of({32, 4096, 100'000}, type);
   update.add({3, 5, 32}, type);
   update.options.decoupled_weight_decay = GENERATE(true, false);
@@ -100,7 +101,7 @@ TEST_CASE("an update has the bits of LibTorch's vectorized kernel") {
   }
 }
 
-TEST_CASE("an update is the formula, whatever dtype, size and kind of weight decay") {
+TEST_CASE("an update follows the formula for all dtypes, sizes and kinds of weight decay") {
   const at::ScalarType type = any_dtype();
   Update update = of({1, 7, 16'383, 16'384 + 3}, type);
   AdamWOptions& o = update.options;
@@ -124,7 +125,7 @@ TEST_CASE("an update is the formula, whatever dtype, size and kind of weight dec
   }
 }
 
-TEST_CASE("the form in place gives the same bits, and no form writes gradients") {
+TEST_CASE("the in-place form gives the same bits, and no form writes gradients") {
   const Update update = of({1000, 40'001}, any_dtype());
   const Tensors expected = update.updated(), gradients = copies(update.gradients);
   call_op("adamw_", update.arguments());
@@ -137,7 +138,7 @@ TEST_CASE("the form in place gives the same bits, and no form writes gradients")
   }
 }
 
-TEST_CASE("where a step is not finite not a bit changes") {
+TEST_CASE("if a step is not finite, no bit changes") {
   Update update = of({100}, at::kFloat);
   update.gradients[0].fill_(std::numeric_limits<float>::quiet_NaN());
   update.gradient_scale.fill_(std::numeric_limits<float>::quiet_NaN());
@@ -149,8 +150,7 @@ TEST_CASE("where a step is not finite not a bit changes") {
 }
 
 TEST_CASE(
-    "an update has the same bits whatever the number of threads, beside other tensors, and of a gradient "
-    "that is not contiguous") {
+    "an update has the same bits for any number of threads, with other tensors, and for a strided gradient") {
   Update all = of({100'003, 0, 17}, at::kFloat);
   all.add({40, 30}, at::kBFloat16);
   check_same_with_threads([&] { return all.updated(); });
@@ -160,7 +160,7 @@ TEST_CASE(
   CHECK(at::equal(one.updated()[0], all.updated()[3]));
 }
 
-TEST_CASE("of a bf16 gradient beside f32 an update has the bits of that gradient in f32") {
+TEST_CASE("with f32 parameters, a bf16 gradient gives the bits of that gradient in f32") {
   Update narrow = of({5, 40'001}, at::kFloat);
   for (Tensor& gradient : narrow.gradients) gradient = gradient.to(at::kBFloat16);
   Update wide = narrow;
@@ -169,7 +169,8 @@ TEST_CASE("of a bf16 gradient beside f32 an update has the bits of that gradient
   for (std::size_t i = 0; i < made.size(); ++i) CHECK(at::equal(made[i], expected[i]));
 }
 
-TEST_CASE("moments in bf16 beside f32 are those of f32, rounded, and the parameter sees them unrounded") {
+TEST_CASE(
+    "bf16 moments of f32 parameters are the f32 moments rounded, and the parameter uses them unrounded") {
   Update narrow = of({5, 40'001}, at::kFloat);
   if (GENERATE(false, true))
     for (Tensor& gradient : narrow.gradients) gradient = gradient.to(at::kBFloat16);
@@ -188,7 +189,7 @@ TEST_CASE("moments in bf16 beside f32 are those of f32, rounded, and the paramet
   }
 }
 
-TEST_CASE("adamw refuses what it has no kernel for") {
+TEST_CASE("adamw refuses unsupported operands") {
   const auto check_update = [](const std::string& words, const auto& change) {
     Update update = of({8}, at::kFloat);
     change(update);

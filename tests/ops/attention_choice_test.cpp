@@ -1,4 +1,4 @@
-// The kernel that computes attention on a CUDA device, case by case.
+// The kernel of attention on a CUDA device, case by case.
 #include "ops/attention/attention_choice.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -20,7 +20,7 @@ AttentionCase with(AttentionCase c, auto change) {
 
 }  // namespace
 
-TEST_CASE("flash is told of no more sequences than a launch takes, whatever the context") {
+TEST_CASE("flash gets no more sequences than a launch takes, for any context length") {
   for (const std::int64_t rows : {1, 3, 32})
     for (const std::int64_t tokens : {4096, 131'072, 1 << 20, 10'485'760}) {
       const std::int64_t shorter_than = short_document(rows, tokens);
@@ -29,14 +29,14 @@ TEST_CASE("flash is told of no more sequences than a launch takes, whatever the 
     }
 }
 
-TEST_CASE("heads of 128 take cuDNN's attention, flash's where it must repeat or has documents") {
+TEST_CASE("heads of 128 take cuDNN, or flash if results must repeat or there are documents") {
   CHECK(choose_attention(kLlama) == AttentionKernel::cudnn);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.deterministic = true; })) == AttentionKernel::flash);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.documents = true; })) == AttentionKernel::flash);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.cudnn = 0; })) == AttentionKernel::flash);
 }
 
-TEST_CASE("latent attention's 192 and 128 take cuDNN's on Hopper, and efficient where that cannot") {
+TEST_CASE("heads of 192 and 128 of latent attention take cuDNN on Hopper, otherwise efficient") {
   CHECK(choose_attention(kLatent) == AttentionKernel::cudnn);
   CHECK(choose_attention(with(kLatent, [](auto& c) { c.cudnn = 90900; })) == AttentionKernel::efficient);
   CHECK(choose_attention(with(kLatent, [](auto& c) { c.deterministic = true; })) ==
@@ -55,7 +55,7 @@ TEST_CASE("fp32 takes efficient attention, and direct with documents; fp64 takes
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.type = Type::fp64; })) == AttentionKernel::direct);
 }
 
-TEST_CASE("odd widths and rows of one token go on to the next kernel") {
+TEST_CASE("odd widths and rows of one token take the next kernel") {
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 100; })) ==
         AttentionKernel::efficient);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 100, c.documents = true; })) ==
@@ -86,14 +86,14 @@ TEST_CASE("windows and chunks take flash in bf16, and direct in other types") {
         "chunks)");
 }
 
-TEST_CASE("terms of a mask that hide nothing of a row are none") {
+TEST_CASE("terms of a mask that hide nothing of a row are dropped") {
   CHECK(effective_mask({.left = 7, .chunk = 8}, 8) == AttentionMask{});
   CHECK(effective_mask({.left = 6, .chunk = 7}, 8) == AttentionMask{.left = 6, .chunk = 7});
   CHECK(effective_mask({.right = 7}, 8) == AttentionMask{.right = AttentionMask::kUnlimited});
   CHECK(effective_mask({.right = 0}, 1) == AttentionMask{.left = -1, .right = 0});
 }
 
-TEST_CASE("heads too wide for every kernel are refused with what to do") {
+TEST_CASE("heads that are too wide for every kernel are refused with advice") {
   const auto wide = with(kLlama, [](auto& c) { c.width = c.value_width = 520, c.documents = true; });
   try {
     choose_attention(wide);
@@ -106,7 +106,7 @@ TEST_CASE("heads too wide for every kernel are refused with what to do") {
   }
 }
 
-TEST_CASE("a requested kernel computes what it can, and refuses the rest with the reason") {
+TEST_CASE("a requested kernel computes supported cases and refuses the others with the reason") {
   const auto requested = [](AttentionCase c, const char* setting) {
     c.requested = attention_kernel_of(setting);
     return c;
@@ -135,7 +135,7 @@ TEST_CASE("a requested kernel computes what it can, and refuses the rest with th
         "the first kernel that supports the case");
 }
 
-TEST_CASE("the choice is put in words with the reason") {
+TEST_CASE("the choice is described with the reason") {
   CHECK(attention_kernel_in_words(kLlama) == "attention: cuDNN");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.requested = AttentionKernel::flash; })) ==
         "attention: flash (compile.attention)");

@@ -1,5 +1,5 @@
-// Attention's CPU kernels against dense attention in f64: every set of vector instructions that this machine
-// has, every dtype, every mask; and that bits depend on a query's own keys alone.
+// Attention's CPU kernels against dense attention in f64: every set of vector instructions of this
+// machine, every dtype, every mask. Also that bits depend only on a query's own keys.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/native/CPUBlas.h>
@@ -41,9 +41,9 @@ struct Case {
   AttentionMask mask = {};
   std::int64_t document = 0;  // mean length; 0: no documents
   bool sinks = false;
-  std::int64_t key_block = 0;  // keys lie in blocks of so many, in any order; 0: in order
-  bool gaps = false;           // no key stands at odd positions; without documents
-  std::int64_t queries = 0;    // so many of the row, anywhere; 0: all
+  std::int64_t key_block = 0;  // keys are stored in permuted blocks of this size; 0: in order
+  bool gaps = false;           // no key has an odd position; without documents
+  std::int64_t queries = 0;    // number of queries, at any positions of the row; 0: all
 };
 
 std::string words(const Case& c) {
@@ -69,7 +69,7 @@ Tensor random_borders(const Case& c, std::mt19937& random) {
   return at::tensor(borders, at::kInt);
 }
 
-// Positions of keys that lie in blocks in any order; a block in between may be shorter.
+// Positions of keys in permuted blocks; a block in the middle may be shorter.
 Tensor permuted_blocks(std::int64_t keys, std::int64_t block, std::mt19937& random) {
   std::vector<std::int32_t> begins, positions;
   for (std::int64_t at = 0; at < keys; at += block) begins.push_back(static_cast<std::int32_t>(at));
@@ -125,8 +125,9 @@ Tensor grad_of(const AttentionOperands& operands) {
       .to(operands.q.scalar_type());
 }
 
-// The error of an element is at most so much of the largest one: weights, outputs and gradients of scores are
-// rounded to bf16, each to 2^-9 of itself, and f32 is off by some units in the last place of sums.
+// Bounds the error of an element relative to the largest element. Weights, outputs and gradients of
+// scores are rounded to bf16, each to 2^-9 of itself; f32 has an error of some units in the last
+// place of sums.
 void check_near(const char* name, const Tensor& made, const Tensor& expected, at::ScalarType dtype) {
   INFO(name);
   REQUIRE(made.sizes() == expected.sizes());
@@ -161,7 +162,7 @@ void check_dense(const Case& c, unsigned seed) {
   }
 }
 
-// Sizes grow with the seed, so the first that fails is small.
+// Sizes grow with the seed, so the first failure is small.
 Case random_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto up_to = [&](std::int64_t least, std::int64_t most) {
@@ -184,7 +185,7 @@ Case random_case(unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("attention's kernels are dense attention in f64, whatever the mask") {
+TEST_CASE("attention's kernels equal dense attention in f64 for all masks") {
   for (const std::int64_t left : {AttentionMask::kUnlimited, std::int64_t{0}, std::int64_t{21}})
     for (const std::int64_t right : {AttentionMask::kUnlimited, std::int64_t{0}, std::int64_t{5}})
       for (const std::int64_t chunk : {0, 29})
@@ -199,23 +200,24 @@ TEST_CASE("attention's kernels are dense attention in f64, whatever the mask") {
 }
 
 TEST_CASE(
-    "attention's kernels are dense attention for head widths from 1 to 576 and values of other widths") {
+    "attention's kernels equal dense attention for head widths from 1 to 576 and values of other widths") {
   for (const auto& [width, value_width] :
        {std::pair(1, 1), std::pair(8, 3), std::pair(16, 16), std::pair(33, 70), std::pair(80, 64),
         std::pair(192, 128), std::pair(576, 512)})
     check_dense({.groups = 1, .group_heads = 2, .keys = 70, .width = width, .value_width = value_width}, 2);
 }
 
-TEST_CASE("attention's kernels are dense attention for one token and around the sizes of tiles and blocks") {
+TEST_CASE(
+    "attention's kernels equal dense attention for one token and around the sizes of tiles and blocks") {
   for (const int keys : {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257})
     check_dense({.group_heads = 2, .keys = keys, .sinks = keys % 2 == 0}, 3);
 }
 
-TEST_CASE("attention's kernels are dense attention in random cases") {
+TEST_CASE("attention's kernels equal dense attention in random cases") {
   for (unsigned seed = 0; seed < 40; ++seed) check_dense(random_case(seed), seed);
 }
 
-TEST_CASE("attention without queries gives none, and without keys zeros") {
+TEST_CASE("attention without queries gives no output, and without keys zeros") {
   AttentionOperands operands = operands_of({.groups = 2, .keys = 40}, 4);
   const bool sinks = GENERATE(false, true);
   if (sinks) operands.sinks = at::full({2}, 0.75);
@@ -261,7 +263,7 @@ TEST_CASE("a query's bits do not depend on which other queries are in the call")
   }
 }
 
-TEST_CASE("attention's bits do not depend on where keys lie") {
+TEST_CASE("attention's bits do not depend on the storage order of keys") {
   const at::ScalarType dtype = any_dtype();
   const AttentionOperands operands =
       in_dtype(operands_of({.batch = 1, .groups = 2, .keys = 301, .width = 24}, 7), dtype);
@@ -279,7 +281,7 @@ TEST_CASE("attention's bits do not depend on where keys lie") {
   CHECK(at::equal(made.grad_v, in_order.grad_v.index_select(2, index)));
 }
 
-TEST_CASE("attention reads operands and gradients that lie in any way") {
+TEST_CASE("attention reads operands and gradients of any strides") {
   const AttentionOperands operands = operands_of({.batch = 2, .groups = 2, .keys = 45, .width = 24}, 8);
   const Tensor grad = grad_of(operands);
   const auto columns_first = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
@@ -305,13 +307,13 @@ TEST_CASE("a NaN reaches the queries that see it, and no others") {
   }
 }
 
-// oneDNN's products of bf16 keep AMX's tiles set up from call to call.
-TEST_CASE("products of others have the same bits before and after attention") {
+// oneDNN's products of bf16 keep AMX tiles configured between calls.
+TEST_CASE("other products have the same bits before and after attention") {
   if (!at::native::cpublas::could_pack(at::kBFloat16))
     SKIP("oneDNN has no products of bf16 for this machine");
   const Tensor a = at::randn({16, 64}).to(at::kBFloat16), b = at::randn({64, 32}).to(at::kBFloat16);
   const auto product = [&] {
-    Tensor result = at::zeros({16, 32});  // of which 8 rows are asked for
+    Tensor result = at::zeros({16, 32});  // only 8 rows are computed
     at::native::cpublas::brgemm(8, 32, 64, 64, 32, 32, false, a.const_data_ptr<at::BFloat16>(),
                                 b.const_data_ptr<at::BFloat16>(), result.mutable_data_ptr<float>());
     return result;
@@ -326,7 +328,7 @@ TEST_CASE("products of others have the same bits before and after attention") {
 }
 
 // With a logsumexp of 0 and a gradient of 1, a value's gradient is 2^k.
-TEST_CASE("exp of f32 is at most 2 units in the last place off, and zero below 2^-126") {
+TEST_CASE("exp of f32 has an error of at most 2 units in the last place, and is zero below 2^-126") {
   const Tensor exponents = at::cat({at::linspace(-126, 0, 40001), at::linspace(-400, -126.001, 100)});
   AttentionOperands operands;
   operands.q = at::ones({1, 1, 1, 1}), operands.k = exponents.view({1, 1, -1, 1}), operands.v = operands.k;

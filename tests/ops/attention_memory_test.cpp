@@ -1,5 +1,5 @@
-// Every tensor between two inaccessible pages: what attention's kernels read or write beyond one ends the
-// test.
+// Every tensor is between two inaccessible pages: an access of attention's kernels outside a tensor
+// ends the test.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -26,9 +26,9 @@ namespace {
 
 using at::Tensor;
 
-enum class Side { begin, end };  // where the data touches an inaccessible page
+enum class Side { begin, end };  // the end of the data that touches an inaccessible page
 
-// Blocks between inaccessible pages; they stay inaccessible after they were given back.
+// Blocks between inaccessible pages. They stay inaccessible after they are freed.
 class GuardedMemory final : public c10::Allocator {
  public:
   explicit GuardedMemory(Side side) : side_(side) {}
@@ -69,7 +69,7 @@ class GuardedMemory final : public c10::Allocator {
   Side side_;
 };
 
-// While alive, all tensors are guarded.
+// Guards all tensors during its lifetime.
 class Guard {
  public:
   explicit Guard(Side side) : memory_(side), before_(c10::GetCPUAllocator()) {
@@ -82,7 +82,7 @@ class Guard {
   c10::Allocator* before_;
 };
 
-// As the model makes them: [B, T, H, K] in memory, seen as [B, H, T, K].
+// The model's layout: [B, T, H, K] in memory, viewed as [B, H, T, K].
 Tensor heads(std::int64_t batch, std::int64_t count, std::int64_t time, std::int64_t dim,
              at::ScalarType dtype) {
   return at::randn({batch, time, count, dim}).to(dtype).transpose(1, 2).requires_grad_(true);
@@ -124,7 +124,7 @@ TEST_CASE("a read one byte beyond a guarded tensor ends the process") {
   CHECK(WTERMSIG(status) == SIGSEGV);
 }
 
-TEST_CASE("attention touches nothing beyond the ends of its tensors, with documents of any length") {
+TEST_CASE("attention accesses nothing outside its tensors, with documents of any length") {
   const Side side = GENERATE(Side::end, Side::begin);
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
   const std::int64_t dim = GENERATE(6, 16);

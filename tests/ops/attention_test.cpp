@@ -1,5 +1,5 @@
-// rondo::attention by its autograd, whose gradients come from three ops, and counts of pairs against counting
-// them.
+// rondo::attention by its autograd, whose gradients come from three ops, and attended_pairs against
+// a count.
 #include "ops/attention/attention.h"
 
 #include <ATen/TensorOperators.h>
@@ -22,12 +22,12 @@ namespace {
 
 using at::Tensor;
 
-// As a part of the largest element, or of 1 where all are smaller.
+// Relative to the largest element, or to 1 if all are smaller.
 double largest_difference(const Tensor& ours, const Tensor& expected) {
   return (ours - expected).abs().max().item<double>() / std::max(expected.abs().max().item<double>(), 1.0);
 }
 
-// Said in other words than visible_keys does, of a row that is one document.
+// An independent definition of visible_keys, for a row that is one document.
 bool sees(const AttentionMask& mask, std::int64_t query, std::int64_t key) {
   if (mask.left >= 0 && query - key > mask.left) return false;
   if (mask.right >= 0 && key - query > mask.right) return false;
@@ -36,8 +36,7 @@ bool sees(const AttentionMask& mask, std::int64_t query, std::int64_t key) {
 
 }  // namespace
 
-TEST_CASE(
-    "attention's autograd gives the gradients of queries, keys, values and sinks, whatever else it is told") {
+TEST_CASE("attention's autograd gives the gradients of queries, keys, values and sinks, with all options") {
   const AttentionMask mask =
       GENERATE(AttentionMask{}, AttentionMask{.left = 3}, AttentionMask{.left = 2, .right = 1, .chunk = 5});
   const bool documents = GENERATE(false, true), has_sinks = GENERATE(false, true),
@@ -70,7 +69,7 @@ TEST_CASE(
     CHECK(largest_difference(gradients[i], of_dense[i]) < 1e-12);
 }
 
-TEST_CASE("the pairs of a mask are as many as one counts") {
+TEST_CASE("attended_pairs equals a count of the pairs") {
   for (const std::int64_t tokens : {1, 2, 7, 12, 13})
     for (const std::int64_t left : {-1, 0, 1, 5, 40})
       for (const std::int64_t right : {-1, 0, 3, 40})

@@ -1,11 +1,12 @@
-// How fast attention's CPU kernel is beside ATen's flash attention, in pairs: one call of each, 31 times (5
-// of long ones); medians of both, and the lower quartile of the ratios. Packed documents are compared with
-// ATen's calls a document, and with its causal attention of whole rows, which lets documents see each other.
-// What ATen wants beforehand (keys for each head, values as wide as keys) counts as its time.
+// Compares the time of attention's CPU kernel with ATen's flash attention, in pairs: one call of
+// each, 31 times (5 for long ones). Prints the medians of both and the lower quartile of the
+// ratios. Packed documents are compared with one ATen call per document, and with ATen's causal
+// attention of whole rows, in which documents see each other. Preparation for ATen (keys for each
+// head, values as wide as keys) counts as its time.
 //
 //   attention_times [THREADS]
 //
-// With one thread the time is the processor's, so that other programs matter less.
+// With one thread the time is processor time, which other programs affect less.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
@@ -65,7 +66,8 @@ struct AtenCall {
   Tensor q, k, v, grad, output, logsumexp;
 };
 
-// As many heads as q has, as wide; and the gradient of that, summed over the heads of a group.
+// Returns x with the number of heads and the width of q. Also computes its gradient, summed over
+// the heads of a group.
 Tensor like_queries(const Tensor& x, const Tensor& q) {
   const std::int64_t of_group = q.size(1) / x.size(1), missing = q.size(3) - x.size(3);
   const Tensor repeated = of_group == 1 ? x : x.repeat_interleave(of_group, 1);
@@ -87,7 +89,7 @@ void aten_backward(const AtenCall& call, const AttentionOperands& in, const Tens
   sum_groups(std::get<1>(gradients), in.k.size(1)), sum_groups(std::get<2>(gradients), in.v.size(1));
 }
 
-// Lengths around the mean, in one row.
+// Returns lengths around the mean that fill one row.
 std::vector<std::int64_t> random_documents(std::int64_t tokens, std::int64_t mean) {
   std::mt19937 random(1);
   std::vector<std::int64_t> lengths;
@@ -108,10 +110,10 @@ void compare_documents(const std::string& name, const AttentionOperands& in, con
     begin += length;
   }
   std::vector<AtenCall> calls(lengths.size());
-  compare(name + " forward, ATen a document", 31, forward, [&] {
+  compare(name + " forward, one ATen call per document", 31, forward, [&] {
     for (std::size_t i = 0; i < calls.size(); ++i) aten_forward(calls[i], documents[i]);
   });
-  compare(name + " backward, ATen a document", 31, backward, [&] {
+  compare(name + " backward, one ATen call per document", 31, backward, [&] {
     for (std::size_t i = 0; i < calls.size(); ++i) aten_backward(calls[i], documents[i], grads[i]);
   });
 }

@@ -1,4 +1,4 @@
-// Ops of ours called by their names, as graphs call them.
+// Calls Rondo's ops by name, as graphs do.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ namespace rondo {
 using Argument = std::variant<at::Tensor, std::vector<at::Tensor>, std::optional<at::Tensor>, std::int64_t,
                               double, bool, std::string>;
 
-// The results of rondo::`name`, lists flattened; arguments left out at the end have their defaults. Throws
-// what the op throws, and c10::Error where this build has no such op.
+// Returns the results of rondo::`name`, with lists flattened. Omitted arguments at the end have
+// their defaults. Throws what the op throws, and c10::Error if this build has no such op.
 std::vector<at::Tensor> call_op(const std::string& name, const std::vector<Argument>& arguments);
 
 template <class... Args>

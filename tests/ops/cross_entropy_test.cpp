@@ -44,7 +44,8 @@ bool is_finite(const Tensor& number) { return std::isfinite(number.item<double>(
 
 }  // namespace
 
-TEST_CASE("the cross-entropy and its gradient are ATen's in f64, for rows of less and more than a block") {
+TEST_CASE(
+    "the cross-entropy and its gradient equal ATen's in f64, for rows shorter and longer than a block") {
   at::manual_seed(3);
   const at::ScalarType dtype = any_dtype();
   const std::int64_t classes = GENERATE(1, 15, 16, 77, 1024, 1025, 3001);
@@ -64,7 +65,7 @@ TEST_CASE("the cross-entropy and its gradient are ATen's in f64, for rows of les
   CHECK(at::equal(gradient[0][2], at::zeros_like(gradient[0][2])));
 }
 
-TEST_CASE("autograd of the cross-entropy calls its backward, and nothing else of it has a gradient") {
+TEST_CASE("autograd of the cross-entropy calls its backward, and its other results have no gradient") {
   const Batch b(5, 33, at::kBFloat16);
   const Tensor logits = b.logits.detach().clone().requires_grad_();
   const Tensor loss = cross_entropy_of(logits, b.labels, kIgnored);
@@ -76,7 +77,7 @@ TEST_CASE("autograd of the cross-entropy calls its backward, and nothing else of
   CHECK_FALSE(all[2].requires_grad());
 }
 
-TEST_CASE("a row's statistics and gradient have the same bits whatever stands in other rows") {
+TEST_CASE("a row's statistics and gradient have the same bits for any other rows") {
   const Batch b(7, 1500, any_dtype());
   const Tensors all = b.forward();
   const Tensor gradient = b.backward(all)[0];
@@ -90,7 +91,7 @@ TEST_CASE("a row's statistics and gradient have the same bits whatever stands in
   }
 }
 
-TEST_CASE("the cross-entropy gives the same bits whatever the number of threads") {
+TEST_CASE("the cross-entropy gives the same bits for any number of threads") {
   const Batch b(301, 400, GENERATE(at::kFloat, at::kBFloat16));
   check_same_with_threads([&] {
     Tensors made = b.forward();
@@ -99,7 +100,7 @@ TEST_CASE("the cross-entropy gives the same bits whatever the number of threads"
   });
 }
 
-TEST_CASE("losses of many rows are added without loss of digits") {
+TEST_CASE("losses of many rows are added without loss of precision") {
   constexpr std::int64_t kRows = 100'000;
   Batch b(kRows, 3, at::kFloat);
   b.logits.copy_(b.logits.narrow(0, 0, 1).expand({kRows, 3}).clone());
@@ -110,7 +111,7 @@ TEST_CASE("losses of many rows are added without loss of digits") {
   CHECK(b.forward()[0].item<float>() == static_cast<float>(static_cast<double>(each) * kRows));
 }
 
-TEST_CASE("logits far from zero neither overflow nor vanish, and -inf is a class that cannot be") {
+TEST_CASE("logits far from zero neither overflow nor vanish, and -inf is an impossible class") {
   const double inf = std::numeric_limits<double>::infinity();
   const double shift = GENERATE(0.0, 3e4, -3e4);
   Batch b(4, 2100, at::kFloat);
@@ -125,7 +126,7 @@ TEST_CASE("logits far from zero neither overflow nor vanish, and -inf is a class
   check_close(b.backward(made)[0], logits.grad());
 }
 
-TEST_CASE("a label that is no class and a logit that is no number make a loss that is not finite") {
+TEST_CASE("an invalid label or a nan logit makes the loss non-finite") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const at::ScalarType dtype = any_dtype();
   Batch b(3, 1100, dtype);
@@ -134,7 +135,7 @@ TEST_CASE("a label that is no class and a logit that is no number make a loss th
     b.labels[1] = label;
     const Tensors made = b.forward();
     CHECK(std::isnan(made[0].item<double>()));
-    CHECK(b.backward(made)[0].isfinite().all().item<bool>());  // writes nothing beside the row
+    CHECK(b.backward(made)[0].isfinite().all().item<bool>());  // writes nothing outside the row
   }
   b.labels[1] = 0;
   for (const double logit : {nan, inf}) {
@@ -146,7 +147,7 @@ TEST_CASE("a label that is no class and a logit that is no number make a loss th
   CHECK_FALSE(is_finite(b.forward()[0]));
 }
 
-TEST_CASE("rows without labels, and no rows, have a loss of zero and no gradient") {
+TEST_CASE("rows without labels, and empty batches, have a loss of zero and no gradient") {
   const at::ScalarType dtype = any_dtype();
   Batch ignored(5, 40, dtype);
   ignored.labels.fill_(kIgnored);
@@ -158,7 +159,7 @@ TEST_CASE("rows without labels, and no rows, have a loss of zero and no gradient
   }
 }
 
-TEST_CASE("cross_entropy refuses operands that do not fit, and says which one") {
+TEST_CASE("cross_entropy refuses mismatched operands and names them") {
   const Batch b(4, 8, at::kFloat);
   const Tensor rows = at::empty({4}), number = at::empty({});
   check_refused("and logits is Half", "cross_entropy", {b.logits.to(at::kHalf), b.labels, kIgnored});

@@ -22,7 +22,7 @@ namespace {
 
 using at::Tensor;
 
-// int64 [B, N] of positions in the row.
+// Returns int64 [B, N] of positions in the row.
 Tensor positions_or_order(const std::optional<Tensor>& positions, std::int64_t batch, std::int64_t count) {
   return positions ? positions->to(at::kLong) : at::arange(count, at::kLong).expand({batch, count});
 }

@@ -1,4 +1,4 @@
-// Attention as its definition says, in f64 and over every pair of tokens: what tests of kernels compare with.
+// Attention by definition, in f64 and over every pair of tokens: the reference of kernel tests.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,12 +7,12 @@
 
 namespace rondo {
 
-// As attention_cpu.h has them, in f64. grad_sinks is undefined where there are no sinks.
+// Results as in attention_cpu.h, in f64. grad_sinks is undefined without sinks.
 struct DenseAttention {
   at::Tensor output, logsumexp, grad_q, grad_k, grad_v, grad_sinks;
 };
 
-// With the gradients that `grad` [B, H, T, V] of the output leads to.
+// Computes attention and the gradients for `grad` [B, H, T, V] of the output.
 DenseAttention dense_attention(const AttentionOperands& operands, const at::Tensor& grad);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Matrices of float8 and their products on the CPU: numbers against c10's conversions, scales and products
-// against their formulas.
+// Matrices of float8 and their products on the CPU: rounding against c10's conversions, scales and
+// products against their formulas.
 #include "ops/float8/float8.h"
 
 #include <ATen/TensorOperators.h>
@@ -46,10 +46,10 @@ void check_rounding(float largest) {
       REQUIRE(made == 0x7f);
       continue;
     }
-    // c10's gives NaN or infinity beyond the largest.
+    // c10 gives NaN or infinity beyond the largest number.
     REQUIRE(made == Torchs(std::clamp(x, -largest, largest)).x);
   }
-  for (int i = 0; i < 0x7f; ++i) {  // its own numbers, and what lies half-way to the next
+  for (int i = 0; i < 0x7f; ++i) {  // its own numbers, and the middle between each and the next
     const auto number = [](int bits) {
       return static_cast<float>(Torchs(static_cast<std::uint8_t>(bits), Torchs::from_bits()));
     };
@@ -69,7 +69,7 @@ Tensor dequantized(const Tensor& values, const Tensor& scales, Float8Block block
   return wide;
 }
 
-// Decibels of what is left of x in y.
+// Signal-to-noise ratio of y as an approximation of x, in decibels.
 double signal_to_noise(const Tensor& x, const Tensor& y) {
   const Tensor exact = x.to(at::kDouble), error = exact - y.to(at::kDouble);
   return 10 * std::log10((exact * exact).sum().item<double>() / (error * error).sum().item<double>());
@@ -79,19 +79,19 @@ constexpr Float8Block kBlocks[] = {{0, 0}, {1, 0}, {1, 128}, {128, 128}};
 
 }  // namespace
 
-TEST_CASE("numbers are rounded to float8 as c10 rounds them, and saturate") {
+TEST_CASE("numbers are rounded to float8 as by c10, and saturate") {
   check_rounding<float8::Format::e4m3, c10::Float8_e4m3fn>(448);
   check_rounding<float8::Format::e5m2, c10::Float8_e5m2>(57344);
 }
 
-TEST_CASE("a quantized matrix is near to what it was, each block filling the range, transposed or not") {
+TEST_CASE("a quantized matrix approximates the original, each block fills the range, transposed or not") {
   const at::ScalarType dtype = any_dtype();
   const Float8Block block = GENERATE(from_range(kBlocks));
   const std::int64_t format = GENERATE(kE4m3, kE5m2);
   const bool power_of_two = GENERATE(false, true);
   INFO(block.rows << " x " << block.columns);
   const std::int64_t rows = block.rows == 128 ? 256 : 37;
-  // Rows of very different sizes.
+  // Rows of very different magnitudes.
   const Tensor x = (at::randn({rows, 384}) * at::randn({rows, 1}).exp() * 1e-3).to(dtype);
   const Tensors made = checked_call("quantize_float8", {x, block.rows, block.columns, format, power_of_two});
   const Tensor turned = x.t().contiguous().t();
@@ -128,7 +128,7 @@ TEST_CASE("a quantized matrix is near to what it was, each block filling the ran
     }
 }
 
-TEST_CASE("scales of 128 elements lie as cuBLASLt reads them") {
+TEST_CASE("scales of 128 elements have the layout that cuBLASLt reads") {
   const Tensors pieces = checked_call("quantize_float8", {at::randn({5, 384}), 1, 128, kE4m3, true});
   CHECK(pieces[1].sizes() == at::IntArrayRef{5, 3});
   CHECK(pieces[1].strides() == at::IntArrayRef{1, 5});
@@ -138,7 +138,7 @@ TEST_CASE("scales of 128 elements lie as cuBLASLt reads them") {
   CHECK(at::equal(squares[1].narrow(1, 5, 3), at::zeros({2, 3})));
 }
 
-TEST_CASE("what is no number stays none, and an infinity leaves no number in its block") {
+TEST_CASE("a nan stays a nan, and an infinity leaves no number in its block") {
   const Float8Block block = GENERATE(from_range(kBlocks));
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   Tensor x = at::randn({128, 256});
@@ -164,8 +164,9 @@ TEST_CASE("a matrix of zeros is quantized to zeros") {
   }
 }
 
-// So tensor parallelism, sharding of tokens and accumulation change no number of a blockwise product.
-TEST_CASE("parts of a matrix in blocks of 128 have the numbers that the whole has there") {
+// So tensor parallelism, sharding of tokens and accumulation change no number of a blockwise
+// product.
+TEST_CASE("parts of a matrix in blocks of 128 have the numbers of the whole matrix") {
   const Tensor x = at::randn({256, 512}) * at::randn({256, 512}).exp();
   for (const Float8Block& block : {kBlocks[2], kBlocks[3]}) {
     const Tensors whole = call("quantize_float8", x, block.rows, block.columns, kE4m3, true);
@@ -176,7 +177,7 @@ TEST_CASE("parts of a matrix in blocks of 128 have the numbers that the whole ha
   }
 }
 
-TEST_CASE("an emulated product is the product of what its operands stand for") {
+TEST_CASE("an emulated product is the product of the dequantized operands") {
   const at::ScalarType dtype = any_dtype();
   const Tensor a = at::randn({48, 256}), b = at::randn({128, 256});
   const auto quantized = [](const Tensor& x, Float8Block block, std::int64_t format) {
@@ -199,8 +200,7 @@ TEST_CASE("an emulated product is the product of what its operands stand for") {
   }
 }
 
-TEST_CASE(
-    "a linear layer in float8 is near to one in full precision, forward and backward, by every recipe") {
+TEST_CASE("a linear layer in float8 approximates full precision, forward and backward, by every recipe") {
   using enum Float8Recipe;
   const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>(
       {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}}));
@@ -217,7 +217,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a layer whose rows are all alike but for their size loses nothing by rows, and much by one scale") {
+    "for rows that differ only in magnitude, scales per row lose nothing, and a single scale loses much") {
   using enum Float8Recipe;
   Tensor x = at::randn({128, 256});
   x.narrow(0, 0, 64) *= 1e-7;
@@ -231,7 +231,7 @@ TEST_CASE(
   CHECK(noise(blockwise) > 28);
 }
 
-TEST_CASE("quantizing gives the same bits whatever the number of threads") {
+TEST_CASE("quantizing gives the same bits for any number of threads") {
   const Tensor x = at::randn({384, 512}).to(at::kBFloat16);
   for (const Float8Block& block : kBlocks)
     check_same_with_threads([&] {
@@ -240,7 +240,7 @@ TEST_CASE("quantizing gives the same bits whatever the number of threads") {
     });
 }
 
-TEST_CASE("float8 refuses what it has no kernel for, and says what") {
+TEST_CASE("float8 refuses unsupported operands and names them") {
   const Tensor x = at::randn({128, 256});
   const auto whole = [](const Tensor& of) { return std::vector<Argument>{of, 0, 0, kE4m3, false}; };
   check_refused("but x is Half", "quantize_float8", whole(x.to(at::kHalf)));

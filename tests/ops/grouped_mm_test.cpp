@@ -1,4 +1,4 @@
-// Products of runs of rows on the CPU against a product a run, forward and backward.
+// Products of runs of rows on the CPU against one product per run, forward and backward.
 #include "ops/grouped_mm/grouped_mm.h"
 
 #include <ATen/TensorOperators.h>
@@ -27,7 +27,7 @@ constexpr std::int64_t kRows = 11, kInner = 7, kColumns = 5, kGroups = 4;
 
 Tensor ints(const std::vector<std::int32_t>& values) { return at::tensor(values, at::kInt); }
 
-// f(run, begin, rows) for each run.
+// Calls f(run, begin, rows) for each run.
 template <class F>
 Tensors for_each_run(const Tensor& ends, const F& f) {
   Tensors results;
@@ -42,7 +42,7 @@ Tensors for_each_run(const Tensor& ends, const F& f) {
 
 }  // namespace
 
-TEST_CASE("grouped_mm is a product a run, with empty runs and zeros behind the last") {
+TEST_CASE("grouped_mm is one product per run, with empty runs and zeros after the last") {
   const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 8, 9}), ints({0, 0, 11, 11}), ints({0, 0, 0, 0}));
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble);
   const auto drawn = [&](at::IntArrayRef sizes) { return at::randn(sizes, dtype); };
@@ -62,7 +62,7 @@ TEST_CASE("grouped_mm is a product a run, with empty runs and zeros behind the l
   CHECK(at::allclose(checked_call("grouped_mm", {left, right, ends})[0], at::stack(sums), 1e-5, 1e-6));
 }
 
-TEST_CASE("the gradients of grouped_linear are those of a linear layer a run") {
+TEST_CASE("the gradients of grouped_linear are those of one linear layer per run") {
   const Tensor ends = ints({3, 3, 8, 9});
   const Tensor x = wide(at::randn({kRows, kInner})), weight = wide(at::randn({kGroups, kColumns, kInner}));
   const Tensor x_copy = wide(x), weight_copy = wide(weight), grad = at::randn({kRows, kColumns}, at::kDouble);
@@ -76,7 +76,7 @@ TEST_CASE("the gradients of grouped_linear are those of a linear layer a run") {
   CHECK(at::allclose(weight.grad(), weight_copy.grad()));
 }
 
-TEST_CASE("grouped_mm refuses runs that do not fit") {
+TEST_CASE("grouped_mm refuses mismatched runs") {
   const Tensor a = at::randn({kRows, kInner}), b = at::randn({kGroups, kInner, kColumns});
   CHECK_THROWS_AS(grouped_mm(a, b, ints({3, 3, 8})), Error);
   CHECK_THROWS_AS(grouped_mm(a, b, ints({3, 2, 8, 9})), Error);

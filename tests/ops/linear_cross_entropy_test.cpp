@@ -1,5 +1,5 @@
-// The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary against the
-// whole.
+// The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary
+// against the whole.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -50,8 +50,8 @@ struct Problem {
   }
 };
 
-// Sum of the losses, grad_h and grad_weight of logits that are rounded to the dtype of h, as a step rounds
-// them.
+// Returns the sum of the losses, grad_h and grad_weight. Logits are rounded to the dtype of h, as
+// in a step.
 Tensors unfused(const Problem& p) {
   const Tensor h = p.h.detach().clone().requires_grad_(true);
   const Tensor weight = p.weight.detach().clone().requires_grad_(true);
@@ -71,7 +71,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-TEST_CASE("losses and gradients in chunks are those of the whole product and cross-entropy") {
+TEST_CASE("losses and gradients in chunks equal those of the whole product and cross-entropy") {
   const auto [dtype, tolerance] =
       GENERATE(std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-6}, std::pair{at::kBFloat16, 4e-3});
   const std::int64_t chunk_rows = GENERATE(1, 2, 5, 12, 13, 100);
@@ -88,8 +88,7 @@ TEST_CASE("losses and gradients in chunks are those of the whole product and cro
   CHECK(same_bits(losses[0], got[0]));
 }
 
-TEST_CASE(
-    "the gradient of a weight in bf16 is a sum in f32 of rounded gradients of logits, never rounded itself") {
+TEST_CASE("the gradient of a bf16 weight is an unrounded f32 sum of rounded gradients of logits") {
   const Problem p(at::kBFloat16);
   const Tensor logits = at::mm(p.h, p.weight.t()).to(at::kFloat);
   Tensor of_logits = at::softmax(logits, 1);
@@ -103,13 +102,13 @@ TEST_CASE(
   }
   of_logits = (of_logits * 0.125).to(at::kBFloat16).to(at::kFloat);
   const Tensor expected = at::mm(of_logits.t(), p.h.to(at::kFloat));
-  // Two roundings of a gradient to bf16 may part where it lies between two numbers.
+  // Two roundings of a gradient to bf16 may differ if it is halfway between two numbers.
   CHECK(close(p.run(5)[2], expected, 1e-3));
   const Tensor got = p.run(5)[2];
   CHECK_FALSE(same_bits(got, got.to(at::kBFloat16).to(at::kFloat)));
 }
 
-TEST_CASE("rows without a label have neither loss nor gradient, if all are such") {
+TEST_CASE("rows without a label have no loss and no gradient, even if all rows are such") {
   Problem p(GENERATE(at::kFloat, at::kBFloat16));
   p.labels.fill_(kIgnored);
   const Tensors got = p.run(5);
@@ -117,7 +116,7 @@ TEST_CASE("rows without a label have neither loss nor gradient, if all are such"
     CHECK(same_bits(got[static_cast<std::size_t>(i)], at::zeros_like(got[static_cast<std::size_t>(i)])));
 }
 
-TEST_CASE("one row is a batch") {
+TEST_CASE("a batch may have one row") {
   Problem p(at::kFloat);
   p.h = p.h.narrow(0, 1, 1).contiguous();
   p.labels = p.labels.narrow(0, 1, 1).contiguous();
@@ -135,7 +134,7 @@ TEST_CASE("logits far from zero neither overflow nor vanish") {
   CHECK(close(got[1], expected[1], 1e-5));
 }
 
-TEST_CASE("a label that is no class, and a logit that is no number, make a loss that is not finite") {
+TEST_CASE("an invalid label or a nan logit makes the loss non-finite") {
   Problem p(at::kFloat);
   const std::int64_t label = GENERATE(kClasses, std::int64_t{-1}, std::int64_t{1} << 40);
   p.labels[3] = label;
@@ -147,15 +146,14 @@ TEST_CASE("a label that is no class, and a logit that is no number, make a loss 
   CHECK_FALSE(std::isfinite(got[2].sum().item<float>()));
 }
 
-// What the ranks exchange between the two ops, as parallel/tensor_parallel.cpp says.
+// The operands that ranks exchange between the two ops, as in parallel/tensor_parallel.cpp.
 struct Shard {
   Tensor weight, place, elsewhere, largest, sum, logit;
 };
 
 Tensor column(const Tensor& x) { return x.reshape({-1, 1}).contiguous(); }
 
-TEST_CASE(
-    "shards of a vocabulary, with maxima and sums exchanged, have the losses and gradients of the whole") {
+TEST_CASE("shards of a vocabulary that exchange maxima and sums have the losses and gradients of the whole") {
   const auto [dtype, tolerance] =
       GENERATE(std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 2e-6}, std::pair{at::kBFloat16, 8e-3});
   const std::int64_t chunk_rows = GENERATE(1, 5, 13);
@@ -196,7 +194,7 @@ TEST_CASE(
   CHECK(close(at::cat(grad_weights), whole[2], tolerance));
 }
 
-TEST_CASE("shape rules say what the kernels return") {
+TEST_CASE("shape rules predict the results of the kernels") {
   const Problem p(GENERATE(at::kFloat, at::kBFloat16));
   const Tensor place = column(p.labels.masked_fill(p.labels.lt(0), 0)), rows = at::ones({kLabels, 1});
   const auto check = [](const Tensors& got, const Tensors& expected) {
@@ -222,7 +220,7 @@ TEST_CASE("shape rules say what the kernels return") {
       call("linear_cross_entropy_gradients", p.h, p.weight, place, rows, rows, rows, rows, std::int64_t{5}));
 }
 
-TEST_CASE("what does not fit together is refused") {
+TEST_CASE("mismatched operands are refused") {
   const Problem p(at::kFloat);
   CHECK_THROWS(call("linear_cross_entropy", p.h.to(at::kBFloat16), p.weight, p.labels, p.gradient, kIgnored,
                     std::int64_t{5}));

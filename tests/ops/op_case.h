@@ -1,4 +1,5 @@
-// What tests of fused ops share: an op on the CPU against its shape rule, and against a formula in f64.
+// Shared by tests of fused ops: checks an op on the CPU against its shape rule and against a
+// formula in f64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,22 +13,23 @@
 
 namespace rondo {
 
-// Calls the op, and checks that its shape rule foretells what the kernel gives.
+// Calls the op and checks that its shape rule predicts the kernel's results.
 std::vector<at::Tensor> checked_call(const std::string& name, const std::vector<Argument>& arguments);
 
-// Checks that kernel and shape rule alike end in Error with these words.
+// Checks that both kernel and shape rule throw Error with these words.
 void check_refused(const std::string& words, const std::string& name, const std::vector<Argument>& arguments);
 
-// In f64, with gradients.
+// Returns the tensor in f64, with gradients.
 at::Tensor wide(const at::Tensor& tensor);
 
-// f32, bf16 and f64: a Catch generator.
+// Generates f32, bf16 and f64 (a Catch generator).
 at::ScalarType any_dtype();
 
-// Random rows: "contiguous", "apart" and at odd addresses, "transposed", "deep" (of three dimensions).
+// Returns random rows: "contiguous", "apart" (strided, at odd addresses), "transposed" or "deep"
+// (three dimensions).
 at::Tensor rows(const std::string& layout, std::int64_t count, std::int64_t width, at::ScalarType dtype);
 
-// Rounded once at the end, and sums of f32, or f64 for f64.
+// Tolerances of one final rounding, and of sums in f32, or f64 for f64.
 void check_close(const at::Tensor& made, const at::Tensor& expected);
 
 // Checks that results have the same bits with one thread and with two.

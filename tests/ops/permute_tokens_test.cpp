@@ -1,4 +1,4 @@
-// Rows taken and added up again, against plain ATen in double precision.
+// Permuted and summed rows against plain ATen in double precision.
 #include "ops/permute_tokens/permute_tokens.h"
 
 #include <ATen/TensorOperators.h>
@@ -33,7 +33,7 @@ using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kTokens = 37, kCopies = 3, kWidth = 50, kExperts = 6;
 
-// Slots sorted by expert: those of 1 to 5 at random, none of 0; or all of 4.
+// Slots sorted by expert: random slots of experts 1 to 5 and none of expert 0; or all of expert 4.
 struct Rows {
   Tensor experts_TK, order_N, place_TK;
 };
@@ -48,7 +48,7 @@ Rows rows_by_expert(bool all_to_one) {
 
 Tensor count_of(std::int64_t rows) { return at::full({}, rows, at::kInt); }
 
-// 1 for each row that counts, 0 for the others.
+// Returns 1 for each valid row, 0 for the others.
 Tensor counting(std::int64_t rows, std::int64_t count) {
   return at::cat({at::ones({count, 1}, at::kDouble), at::zeros({rows - count, 1}, at::kDouble)});
 }
@@ -64,7 +64,7 @@ void check_close(const Tensor& ours, const Tensor& expected, at::ScalarType dtyp
 
 }  // namespace
 
-TEST_CASE("rows are copied by slot, times their scores, and zero behind the count") {
+TEST_CASE("rows are copied by slot, times their scores, and are zero after the count") {
   const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
   const std::int64_t count = GENERATE(0, 1, 60, kTokens * kCopies);
   const bool all_to_one = GENERATE(false, true);
@@ -83,7 +83,7 @@ TEST_CASE("rows are copied by slot, times their scores, and zero behind the coun
                   ours.narrow(0, 0, 20)));
 }
 
-TEST_CASE("a token's rows are added up in fp32 with their scores, and slots without a row add nothing") {
+TEST_CASE("a token's rows are added in fp32 with their scores, and slots without a row add nothing") {
   const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
   const std::int64_t count = GENERATE(0, 60, kTokens * kCopies);
   const Rows map = rows_by_expert(false);
@@ -93,7 +93,7 @@ TEST_CASE("a token's rows are added up in fp32 with their scores, and slots with
   const Tensor slots_TKD =
       at::index_select(rows.to(at::kDouble) * counting(kTokens * kCopies, count), 0, map.place_TK.view({-1}))
           .view({kTokens, kCopies, kWidth});
-  // What is behind the count is not even read.
+  // Rows after the count are not even read.
   rows.narrow(0, count, kTokens * kCopies - count).fill_(std::nan(""));
   const Tensor sums = unpermute_tokens(rows, map.place_TK, count_of(count), scores);
   CHECK(sums.scalar_type() == sum_dtype);
@@ -105,7 +105,7 @@ TEST_CASE("a token's rows are added up in fp32 with their scores, and slots with
   CHECK(at::allclose(products.to(at::kDouble), expected, 1e-5, 2e-5));
 }
 
-TEST_CASE("without a count all rows count") {
+TEST_CASE("without a count all rows are valid") {
   const Rows map = rows_by_expert(false);
   const Tensor x = at::randn({kTokens, kWidth});
   const Tensor rows = permute_tokens(x, map.order_N, {}, kCopies);
@@ -114,11 +114,11 @@ TEST_CASE("without a count all rows count") {
               at::kFloat);
 }
 
-TEST_CASE("dispatch to experts of one rank, what they compute and combine have the gradients of dense sums") {
+TEST_CASE("dispatch to experts of one rank, their output and combine have the gradients of dense sums") {
   const bool all_to_one = GENERATE(false, true);
   const Rows map = rows_by_expert(all_to_one);
   Tensor x = at::randn({kTokens, kWidth}, at::kDouble), scores = at::rand({kTokens, kCopies}, at::kDouble);
-  Tensor scale = at::randn({kExperts, kWidth}, at::kDouble);  // each expert multiplies by numbers of its own
+  Tensor scale = at::randn({kExperts, kWidth}, at::kDouble);  // factors of each expert
   for (Tensor* t : {&x, &scores, &scale}) t->requires_grad_(true);
   const Tensor tokens =
       at::sum(map.experts_TK.view({-1, 1}) == at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0)
@@ -142,10 +142,10 @@ TEST_CASE("dispatch to experts of one rank, what they compute and combine have t
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(at::allclose(ours[i], expected[i], 1e-11, 1e-11));
 }
 
-TEST_CASE("a rank's capacity is the worst case, or the factor times the rows of balanced routers") {
-  ExpertParallelOptions e{{"ep", 4, 1}};
-  CHECK(e.capacity(100, 3, 8) == 4 * 100 * 2);  // two experts are here
-  CHECK(e.capacity(100, 3, 32) == 4 * 100 * 3);
+TEST_CASE("the room of a rank is the worst case, or the factor times what balanced routers send") {
+  ExpertParallel e{{"ep", 4, 1}};
+  CHECK(e.room(100, 3, 8) == 4 * 100 * 2);  // two experts are on this rank
+  CHECK(e.room(100, 3, 32) == 4 * 100 * 3);
   CHECK_FALSE(e.is_bounded());
   e.capacity_factor = 1.125;
   CHECK(e.is_bounded());
@@ -155,11 +155,11 @@ TEST_CASE("a rank's capacity is the worst case, or the factor times the rows of 
   CHECK(ExpertParallelOptions{}.capacity(100, 3, 8) == 300);
 }
 
-TEST_CASE("what came by rank is ordered by expert, and back, and what lies behind stays") {
+TEST_CASE("rows received by rank are ordered by expert and back, and rows after them stay") {
   const Tensor counts = at::tensor({2, 0, 3, 1, 0, 4, 0, 0, 0, 2, 1, 0}, at::kInt).view({4, 3});
   constexpr std::int64_t kCame = 13, kRoom = 16;
   const RowOrder order = order_by_expert(counts, kRoom, "ep");
-  // Rows as ranks send them: rank and expert of each.
+  // Rows in the order of ranks: rank and expert of each.
   std::vector<std::int64_t> ranks, experts;
   for (std::int64_t rank = 0; rank < 4; ++rank)
     for (std::int64_t expert = 0; expert < 3; ++expert)

@@ -20,7 +20,7 @@ using Tensors = std::vector<Tensor>;
 
 }  // namespace
 
-TEST_CASE("rms_norm and its backward are the formula's, for every dtype, width and layout") {
+TEST_CASE("rms_norm and its backward follow the formula, for all dtypes, widths and layouts") {
   const at::ScalarType x_dtype = any_dtype(), weight_dtype = any_dtype();
   if ((x_dtype == at::kDouble) != (weight_dtype == at::kDouble)) return;
   const auto [count, width] =
@@ -46,7 +46,7 @@ TEST_CASE("rms_norm and its backward are the formula's, for every dtype, width a
   check_close(gradients[1], weight64.grad());
 }
 
-TEST_CASE("add_rms_norm and its backward have the bits of the norm and the sums apart") {
+TEST_CASE("add_rms_norm and its backward have the bits of separate norms and sums") {
   const at::ScalarType x_dtype = any_dtype(), weight_dtype = any_dtype();
   if ((x_dtype == at::kDouble) != (weight_dtype == at::kDouble)) return;
   const char* const layout = GENERATE("contiguous", "apart", "transposed", "deep");
@@ -87,7 +87,7 @@ TEST_CASE("rms_norm of no rows gives no rows, and a zero gradient of the weight"
   CHECK(at::equal(checked_call("add_rms_norm_backward", {x, x, weight, made[1], x})[1], weight * 0));
 }
 
-TEST_CASE("rms_norm gives the same bits whatever the number of threads") {
+TEST_CASE("rms_norm gives the same bits for any number of threads") {
   const Tensor x = at::randn({301, 96}).to(at::kBFloat16), grad = at::randn({301, 96}).to(at::kBFloat16);
   const Tensor weight = at::randn({96}).to(at::kBFloat16);
   check_same_with_threads([&] {
@@ -98,7 +98,7 @@ TEST_CASE("rms_norm gives the same bits whatever the number of threads") {
   });
 }
 
-TEST_CASE("rms_norm refuses what it has no kernel for") {
+TEST_CASE("rms_norm refuses unsupported operands") {
   const Tensor x = at::randn({2, 4}).to(at::kHalf), weight = at::randn({4}), wide = weight.to(at::kDouble);
   check_refused("rms_norm supports float32, bfloat16 and, on the CPU, float64, but x is Half", "rms_norm",
                 {x, weight, 1e-5});
@@ -106,7 +106,7 @@ TEST_CASE("rms_norm refuses what it has no kernel for") {
   check_refused("x and weight must both be float64, or neither", "rms_norm", {weight, wide, 1e-5});
 }
 
-TEST_CASE("rms_norm refuses operands that do not fit each other, and says which one") {
+TEST_CASE("rms_norm refuses mismatched operands and names them") {
   const Tensor x = at::randn({3, 4}), weight = at::randn({4}), inverse = at::randn({3, 1});
   const Tensor narrow = x.to(at::kBFloat16), one = at::randn({}), flat = at::randn({12});
   check_refused("weight is Float [3], but must be Float [4]", "rms_norm", {x, inverse.view(3), 1e-5});

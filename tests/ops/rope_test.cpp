@@ -19,7 +19,7 @@ using Tensors = std::vector<Tensor>;
 
 }  // namespace
 
-TEST_CASE("rope turns halves and neighbours, of heads that lie apart, and its inverse is its backward") {
+TEST_CASE("rope rotates halves and neighbors of strided heads, and its inverse is its backward") {
   const at::ScalarType dtype = any_dtype();
   const bool interleaved = GENERATE(false, true), one_table = GENERATE(false, true);
   const std::int64_t batch = 3, time = 7, heads = 2, width = GENERATE(2, 10, 64);
@@ -64,17 +64,17 @@ TEST_CASE("rope and its gradient have the bits of ATen's products and sums, one 
   CHECK(at::equal(leaf.grad(), x.grad()));
 }
 
-TEST_CASE("rope of no tokens gives none") {
+TEST_CASE("rope of no tokens gives no tokens") {
   const Tensor heads = at::randn({2, 0, 3, 8}), table = at::randn({1, 0, 1, 4});
   CHECK(checked_call("rope", {heads, table, table, true, false})[0].sizes() == heads.sizes());
 }
 
-TEST_CASE("rope refuses what it has no kernel for") {
+TEST_CASE("rope refuses unsupported operands") {
   const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kHalf), table = at::randn({1, 2, 1, 2});
   check_refused("but x is Half", "rope", {heads, table, table, false, false});
 }
 
-TEST_CASE("rope refuses operands that do not fit each other, and says which one") {
+TEST_CASE("rope refuses mismatched operands and names them") {
   const Tensor heads = at::randn({3, 2, 1, 4}), table = at::randn({1, 2, 1, 2});
   const Tensor two = at::randn({2, 2, 1, 2}), x = at::randn({3, 4});
   check_refused("cos is Float [2, 2, 1, 2], but must be Float [3, 2, 1, 2]", "rope",

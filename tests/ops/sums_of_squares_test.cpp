@@ -24,7 +24,7 @@ double sum_of(const Tensor& x) { return sums_of({x})[0].item<double>(); }
 
 }  // namespace
 
-TEST_CASE("sums_of_squares is the sum in f64, whatever the size and strides") {
+TEST_CASE("sums_of_squares is the sum in f64 for all sizes and strides") {
   const at::ScalarType dtype = any_dtype();
   const std::int64_t width = GENERATE(1, 255, 257, 16384, 16385, 50001);
   const Tensor x = rows(GENERATE("contiguous", "apart", "transposed"), 3, width, dtype);
@@ -32,7 +32,7 @@ TEST_CASE("sums_of_squares is the sum in f64, whatever the size and strides") {
   CHECK(std::abs(sum_of(x) - expected) < 1e-13 * expected);
 }
 
-TEST_CASE("a gradient of 100 million elements has its norm to a millionth") {
+TEST_CASE("the norm of a gradient of 100 million elements has a relative error below a millionth") {
   const std::int64_t count = 100'000'000, period = 1009;
   const Tensor x = at::empty({count}, at::kFloat);
   double expected = 0;
@@ -44,12 +44,12 @@ TEST_CASE("a gradient of 100 million elements has its norm to a millionth") {
   CHECK(std::abs(std::sqrt(sum_of(x) / expected) - 1) < 1e-6);
 }
 
-TEST_CASE("sums_of_squares gives the same bits whatever the number of threads") {
+TEST_CASE("sums_of_squares gives the same bits for any number of threads") {
   const Tensor x = at::randn({1'000'003});
   check_same_with_threads([&] { return call("sums_of_squares", std::vector<Tensor>{x}); });
 }
 
-TEST_CASE("sums of squares have the same bits beside other tensors as alone") {
+TEST_CASE("sums of squares have the same bits with other tensors as alone") {
   const std::vector<Tensor> tensors = {at::randn({70'001}), at::randn({3, 5}).to(at::kBFloat16),
                                        at::randn({0}), at::randn({16384})};
   const Tensor sums = sums_of(tensors);
@@ -57,7 +57,7 @@ TEST_CASE("sums of squares have the same bits beside other tensors as alone") {
     CHECK(sums[static_cast<std::int64_t>(i)].item<double>() == sum_of(tensors[i]));
 }
 
-TEST_CASE("sums_of_squares keeps what is infinite or not a number, and squares what f32 cannot") {
+TEST_CASE("sums_of_squares keeps infinities and nans, and squares numbers whose square f32 cannot hold") {
   const Tensor x = at::full({20000}, 1e30f);
   CHECK(std::abs(sum_of(x) / 2e64 - 1) < 1e-6);
   for (const float special : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -66,9 +66,9 @@ TEST_CASE("sums_of_squares keeps what is infinite or not a number, and squares w
   }
 }
 
-TEST_CASE("the sum of squares of nothing is zero") { CHECK(sum_of(at::randn({0, 8})) == 0); }
+TEST_CASE("the sum of squares of an empty tensor is zero") { CHECK(sum_of(at::randn({0, 8})) == 0); }
 
-TEST_CASE("sums_of_squares refuses what it has no kernel for") {
+TEST_CASE("sums_of_squares refuses unsupported operands") {
   check_refused("but x is Half", "sums_of_squares", {std::vector<Tensor>{at::randn({4}).to(at::kHalf)}});
 }
 

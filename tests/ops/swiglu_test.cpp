@@ -24,7 +24,7 @@ using Tensors = std::vector<Tensor>;
 
 }  // namespace
 
-TEST_CASE("swiglu and its backward are the formula's, and keep what is infinite or not a number") {
+TEST_CASE("swiglu and its backward follow the formula, and keep infinities and nans") {
   const at::ScalarType dtype = any_dtype();
   const Tensor gate = rows(GENERATE("contiguous", "apart", "transposed"), 37, 131, dtype) * 4;
   const Tensor up = rows("apart", 37, 131, dtype), grad = rows("contiguous", 37, 131, dtype);
@@ -54,7 +54,7 @@ TEST_CASE("autograd of swiglu calls its backward") {
   CHECK(at::equal(up.grad(), expected[1]));
 }
 
-TEST_CASE("swiglu gives an element the same bits wherever it stands") {
+TEST_CASE("an element of swiglu has the same bits at every position") {
   const at::ScalarType dtype = any_dtype();
   const Tensor gate = at::randn({1, 67}).to(dtype) * 4, up = at::randn({1, 67}).to(dtype);
   const Tensor y = call("swiglu", gate, up)[0];
@@ -68,8 +68,8 @@ TEST_CASE("swiglu gives an element the same bits wherever it stands") {
   }
 }
 
-// All 2^32 were tried once: 0.991 ulp at most.
-TEST_CASE("the exponential is within an ulp, and has the ends of the library's") {
+// A test of all 2^32 inputs found at most 0.991 ulp.
+TEST_CASE("the exponential is within one ulp, and has the limits of the library's") {
   double most = 0;
   for (std::uint32_t bits = 0; bits < 0xff000000; bits += 6007) {
     const auto x = std::bit_cast<float>(bits);
@@ -90,7 +90,7 @@ TEST_CASE("the exponential is within an ulp, and has the ends of the library's")
   CHECK(std::isnan(exponential(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST_CASE("swiglu of numbers gives numbers") {
+TEST_CASE("swiglu of scalars gives scalars") {
   const Tensor x = at::randn({});
   CHECK(checked_call("swiglu", {x, x})[0].dim() == 0);
   CHECK(checked_call("swiglu_backward", {x, x, x})[1].dim() == 0);
@@ -98,25 +98,25 @@ TEST_CASE("swiglu of numbers gives numbers") {
                 {x, x, x});
 }
 
-TEST_CASE("swiglu of nothing gives nothing") {
+TEST_CASE("swiglu of empty tensors gives empty tensors") {
   const Tensor x = at::randn({0, 8});
   CHECK(checked_call("swiglu", {x, x})[0].numel() == 0);
   CHECK(checked_call("swiglu_backward", {x, x, x})[0].numel() == 0);
   CHECK(checked_call("swiglu_backward_joined", {x, x, x})[0].sizes() == at::IntArrayRef{0, 16});
 }
 
-TEST_CASE("swiglu gives the same bits whatever the number of threads") {
+TEST_CASE("swiglu gives the same bits for any number of threads") {
   const Tensor x = at::randn({301, 96}).to(at::kBFloat16), grad = at::randn({301, 96}).to(at::kBFloat16);
   check_same_with_threads([&] { return call("swiglu_backward", grad, x, grad); });
 }
 
-TEST_CASE("swiglu refuses what it has no kernel for") {
+TEST_CASE("swiglu refuses unsupported operands") {
   const Tensor x = at::randn({2, 4}).to(at::kHalf);
   check_refused("but gate is Half", "swiglu", {x, x});
   check_refused("but gate is Half", "swiglu_backward", {x, x, x});
 }
 
-TEST_CASE("swiglu refuses operands that do not fit each other, and says which one") {
+TEST_CASE("swiglu refuses mismatched operands and names them") {
   const Tensor x = at::randn({3, 4}), narrow = x.to(at::kBFloat16), flat = at::randn({12});
   check_refused("up is BFloat16 [3, 4], but must be Float [3, 4]", "swiglu", {x, narrow});
   check_refused("up is Float [12]", "swiglu", {x, flat});

@@ -1,4 +1,4 @@
-// The library's function, in front of the library: a program's own definition is the one that all call.
+// Replaces the library's function: a program's own definition takes precedence for all callers.
 #include "tests/ops/thread_wakeups.h"
 
 #include <dlfcn.h>

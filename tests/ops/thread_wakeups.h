@@ -1,5 +1,5 @@
-// How often this process has woken threads for a parallel loop so far: calls of GCC's OpenMP, by LibTorch and
-// by ops of ours alike.
+// Counts how often this process has woken threads for a parallel loop: calls of GCC's OpenMP, by
+// LibTorch and by Rondo's ops.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An op wakes threads once, whatever it is given, and not at all for what one thread does as fast.
+// An op wakes threads at most once, and not at all for work that one thread does as fast.
 #include "tests/ops/thread_wakeups.h"
 
 #include <ATen/Parallel.h>
@@ -60,7 +60,7 @@ struct Rows {
 
 }  // namespace
 
-TEST_CASE("an op over few rows wakes no thread, and one over many wakes them once") {
+TEST_CASE("an op over few rows wakes no thread, and an op over many rows wakes them once") {
   const Rows few(32), many(4096);
   for (const auto& op : few.ops()) CHECK(wakeups_of(op) == 0);
   for (const auto& op : many.ops()) CHECK(wakeups_of(op) == 1);
@@ -77,7 +77,7 @@ TEST_CASE("an optimizer's update and a gradient's norm wake threads once for all
   };
   CHECK(wakeups_of(update) == 1);
   CHECK(wakeups_of([&] { call("sums_of_squares", gradients); }) == 1);
-  gradients.resize(1);  // of 256 elements
+  gradients.resize(1);  // 256 elements
   CHECK(wakeups_of([&] { call("sums_of_squares", gradients); }) == 0);
 }
 

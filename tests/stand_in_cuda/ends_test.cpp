@@ -1,4 +1,5 @@
-// Every way in which a recorded run can end: what is left, in which order it goes, and what the user is told.
+// Every way in which a recorded run can end: what is left, in which order it is freed, and what the
+// user sees.
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <future>
 
@@ -40,11 +41,11 @@ struct EndlessRun {
   }
 };
 
-// What must be gone however a rank ends by itself.
+// Checks what must be freed whenever a rank ends by itself.
 void check_nothing_is_left(const JournalFile& journal) {
   CHECK(journal.of("misused") == std::vector<std::string>{});
   for (const char* kind : {"recordings", "graphs", "pinned_blocks"})
-    CHECK(journal.alive(kind) <= 0);  // -1: the run did not come so far that there are any
+    CHECK(journal.alive(kind) <= 0);  // -1: the run did not create any
   CHECK(journal.last_place("exit") >= 0);
 }
 
@@ -54,7 +55,9 @@ ProgramResult failing(const StandInRun& run, const std::string& fault) {
 
 }  // namespace
 
-TEST_CASE("a signal ends a recorded run as any other: the step ends, and recordings go before their memory") {
+TEST_CASE(
+    "a signal ends a recorded run like any other: the step ends, and recordings are freed before their "
+    "memory") {
   EndlessRun endless(1);
   REQUIRE(endless.launches_recordings(0));
   endless.launcher.signal(SIGTERM);
@@ -65,9 +68,9 @@ TEST_CASE("a signal ends a recorded run as any other: the step ends, and recordi
   CHECK(problems(endless.run.journal()) == std::vector<std::string>{});
 }
 
-TEST_CASE("a replayed run frees every block of the GPU, but for the handle of cuBLAS") {
+TEST_CASE("a replayed run frees all blocks of the GPU except the handle of cuBLAS") {
   const StandInRun run;
-  // Without its cache LibTorch asks the driver for each tensor; so no run is recorded.
+  // Without its cache LibTorch calls the driver for each tensor; so no run is recorded.
   const ProgramResult ended =
       run.run(1, kLlama, steps(4) + Words{"--compile.passes=default"}, {"PYTORCH_NO_CUDA_MEMORY_CACHING=1"});
   INFO(ended.output);
@@ -75,7 +78,7 @@ TEST_CASE("a replayed run frees every block of the GPU, but for the handle of cu
   CHECK(run.journal().alive("device_bytes") == 4 << 20);
 }
 
-TEST_CASE("a rank that loses another one destroys its recordings, and aborts its communicators") {
+TEST_CASE("a rank that loses another rank destroys its recordings and aborts its communicators") {
   EndlessRun endless(2);
   REQUIRE((endless.launches_recordings(0) && endless.launches_recordings(1)));
   for (const int pid : endless.mark.processes("RANK=1")) kill(pid, SIGKILL);
@@ -89,7 +92,8 @@ TEST_CASE("a rank that loses another one destroys its recordings, and aborts its
 }
 
 TEST_CASE(
-    "a rank that loses another one while it records collectives ends with 7, and hangs in no communicator") {
+    "a rank that loses another rank while it records collectives ends with 7 and does not hang in a "
+    "communicator") {
   const StandInRun run;
   const std::string port = std::to_string(HeldPort().number());
   const auto play = [&](const std::string& rank) {
@@ -112,11 +116,11 @@ TEST_CASE(
   const JournalFile journal = run.journal(0);
   check_nothing_is_left(journal);
   CHECK(journal.of("communicator_aborted").size() == 1);
-  // NCCL lets go of a communicator when no recording has a collective of it.
+  // NCCL frees a communicator once no recording has a collective of it.
   CHECK(journal.last_place("destroy ") < journal.last_place("communicator_aborted "));
 }
 
-TEST_CASE("a GPU that fails in one of two ranks is told by that rank, not by a signal of LibTorch's") {
+TEST_CASE("a failed GPU of one of two ranks is reported by that rank, not by a signal of LibTorch's") {
   const StandInRun run;
   const ProgramResult ended = run.run(
       2, kLlama, steps(6), {"RONDO_STAND_IN_FAIL=cudaStreamWaitEvent:10:719", "RONDO_STAND_IN_RANK=1"});
@@ -126,7 +130,7 @@ TEST_CASE("a GPU that fails in one of two ranks is told by that rank, not by a s
   CHECK_THAT(ended.output, !ContainsSubstring("crashed: SIGABRT"));
 }
 
-TEST_CASE("ranks that each see one GPU of their own train, and ranks that see the same one are refused") {
+TEST_CASE("ranks that each see their own GPU train, and ranks that see the same GPU are refused") {
   const StandInRun bound, shared;
   const ProgramResult trained =
       bound.run(2, kLlama, steps(3), {"RONDO_STAND_IN_GPUS=1", "RONDO_STAND_IN_BOUND=1"});
@@ -138,7 +142,7 @@ TEST_CASE("ranks that each see one GPU of their own train, and ranks that see th
   CHECK_THAT(refused.output, ContainsSubstring("ranks 0 and 1 have taken the same GPU"));
 }
 
-TEST_CASE("events that the host would ask for in a recording are refused at the start") {
+TEST_CASE("settings that query events in a recording are refused at the start") {
   const StandInRun run;
   const ProgramResult refused = run.run(2, kLlama, steps(3), {"TORCH_NCCL_BLOCKING_WAIT=1"});
   INFO(refused.output);
@@ -147,7 +151,7 @@ TEST_CASE("events that the host would ask for in a recording are refused at the 
              ContainsSubstring("TORCH_NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"));
 }
 
-TEST_CASE("a recording that never ends ends the run with 7, and is named") {
+TEST_CASE("a recording that never ends ends the run with 7 and is named") {
   const StandInRun run;
   const ProgramResult ended =
       run.run(1, kLlama, steps(100) + Words{"--comm.train_timeout_seconds=2"}, {"RONDO_STAND_IN_BUG=hang:5"});
@@ -157,7 +161,7 @@ TEST_CASE("a recording that never ends ends the run with 7, and is named") {
                                ContainsSubstring("segment 1 of 1 of train_step"));
 }
 
-TEST_CASE("a rank whose recording fails ends the others") {
+TEST_CASE("a rank whose recording fails ends the other ranks") {
   const StandInRun run;
   const ProgramResult ended =
       run.run(2, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:300", "RONDO_STAND_IN_RANK=1"});
@@ -181,8 +185,9 @@ TEST_CASE("an op that waits for the device in a recording is named, and the run 
   check_nothing_is_left(run.journal());
 }
 
-TEST_CASE("a GPU without memory ends a run with 9, whoever asks for it") {
-  // Of 38 allocations of a run: state, the arena, cuBLAS's handle and workspace, temporaries.
+TEST_CASE("a GPU without memory ends a run with 9, whoever allocates") {
+  // Among the 38 allocations of a run: state, the arena, cuBLAS's handle and workspace,
+  // temporaries.
   for (const char* fault : {"cudaMalloc:1:2", "cudaMalloc:20:2", "cudaMalloc:32:2", "cudaMalloc:33:2",
                             "cudaMalloc:34:2", "cudaMalloc:37:2", "cudaHostAlloc:1:2"})
     DYNAMIC_SECTION(fault) {
@@ -196,8 +201,8 @@ TEST_CASE("a GPU without memory ends a run with 9, whoever asks for it") {
     }
 }
 
-TEST_CASE("a recording that cannot begin or cannot be made ends the run with 10") {
-  // The last allocation of a run is the random generator's, of its first recording.
+TEST_CASE("a recording that cannot begin or cannot be instantiated ends the run with 10") {
+  // The last allocation of a run is that of the random generator, for its first recording.
   for (const char* fault :
        {"cudaMalloc:38:2", "cudaStreamBeginCapture:1:2", "cudaGraphInstantiateWithFlags:1:2"})
     DYNAMIC_SECTION(fault) {
@@ -211,7 +216,7 @@ TEST_CASE("a recording that cannot begin or cannot be made ends the run with 10"
     }
 }
 
-TEST_CASE("a GPU that fails ends the run with an error and no signal, wherever it is noticed") {
+TEST_CASE("a GPU that fails ends the run with an error and no signal, wherever it is detected") {
   struct Case {
     const char* fault;
     int code;

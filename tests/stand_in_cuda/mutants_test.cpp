@@ -1,6 +1,6 @@
-// Bugs put in on purpose: each is found, and what finds it names it. Otherwise the silence of the other tests
-// would mean nothing. A bug is something that an op does beside its work in a recording (RONDO_STAND_IN_BUG),
-// or a call of the program's that is lost (RONDO_STAND_IN_LOSE); runtime/journal.h has both.
+// Deliberate bugs: each is found, and the problem names it. Otherwise the other tests would prove
+// nothing. A bug is an additional action of an op in a recording (RONDO_STAND_IN_BUG), or a lost
+// call of the program (RONDO_STAND_IN_LOSE); see runtime/journal.h.
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/stand_in_cuda/on_stand_in.h"
@@ -14,8 +14,8 @@ struct Mutant {
   const char* what;
   const char* setting;
   int ranks;
-  int code;           // of the run
-  const char* found;  // in the problems
+  int code;           // exit code of the run
+  const char* found;  // expected among the problems
 };
 
 constexpr Mutant kMutants[] = {
@@ -50,7 +50,7 @@ constexpr Mutant kMutants[] = {
 
 }  // namespace
 
-TEST_CASE("what a recorded step must not do is found and named") {
+TEST_CASE("forbidden actions of a recorded step are found and named") {
   for (const Mutant& mutant : kMutants) DYNAMIC_SECTION(mutant.what) {
       const StandInRun run;
       const ProgramResult ended = run.run(mutant.ranks, kLlama, steps(6), {mutant.setting});

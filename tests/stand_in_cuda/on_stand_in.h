@@ -1,4 +1,4 @@
-// Runs of the CUDA build's programs on the stand-in, and what their journals say.
+// Runs the CUDA build's programs on the stand-in, and reads their journals.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,8 @@ namespace rondo {
 inline constexpr const char* kLlama = RONDO_SOURCE_DIR "/configs/llama3_debug.toml";
 inline constexpr const char* kDeepSeek = RONDO_SOURCE_DIR "/configs/deepseek_v3_debug.toml";
 
-// NAME=VALUE, each: puts the stand-in before the programs of a run, and gives it a folder for its journals.
+// Returns NAME=VALUE settings that load the stand-in into the programs of a run, and set a folder
+// for its journals.
 inline Words stand_in_settings(const std::filesystem::path& journals) {
   std::string libraries;
   for (const auto& file : std::filesystem::directory_iterator(RONDO_BINARY_DIR "/stand_in_cuda"))
@@ -23,13 +24,13 @@ inline Words stand_in_settings(const std::filesystem::path& journals) {
           "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"};
 }
 
-// The lines of a rank; runtime/journal.h has their form.
+// The lines of a rank's journal; runtime/journal.h has their format.
 class JournalFile {
  public:
   JournalFile(const std::filesystem::path& journals, int rank)
       : lines_(rondo::lines_of(journals / fmt::format("rank{}.txt", rank))) {}
 
-  // Those that begin with the word, in order.
+  // Returns the lines that begin with the word, in order.
   std::vector<std::string> of(const std::string& word) const {
     std::vector<std::string> found;
     for (const std::string& line : lines_)
@@ -40,7 +41,7 @@ class JournalFile {
     const auto found = of(word);
     return found.empty() ? "no line \"" + word + "\"" : found.front();
   }
-  // Its place among the lines; -1: there is none.
+  // Returns the index of the last such line; -1: there is none.
   std::ptrdiff_t last_place(const std::string& start) const {
     for (std::size_t i = lines_.size(); i-- > 0;)
       if (lines_[i].starts_with(start)) return static_cast<std::ptrdiff_t>(i);
@@ -51,7 +52,7 @@ class JournalFile {
       if (lines_[i].starts_with(start)) return static_cast<std::ptrdiff_t>(i);
     return -1;
   }
-  // What was alive when the process exited. -1: it was ended before.
+  // Returns the number of live objects when the process exited. -1: it was killed before.
   std::int64_t alive(const std::string& name) const {
     for (const std::string& line : of("live"))
       if (line.starts_with("live " + name + " ")) return std::atoll(line.c_str() + 6 + name.size());
@@ -72,7 +73,7 @@ class JournalFile {
   std::vector<std::string> lines_;
 };
 
-// A run of `ranks`, recorded as CUDA graphs, that trains `flags`.
+// A run of `ranks` ranks, recorded as CUDA graphs, that trains with `flags`.
 struct StandInRun {
   Place place;
 
@@ -97,9 +98,9 @@ struct StandInRun {
   JournalFile journal(int rank = 0) const { return {journals(), rank}; }
 };
 
-// What is wrong with how a rank used CUDA, a line each: calls that CUDA refuses, allocations of a recorded
-// step, what is left behind, and the order of the end: recordings, then the pool that they use, then
-// communicators.
+// Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, allocations of a
+// recorded step, leaks, and a wrong order at the end. The order is recordings, then their pool,
+// then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
   for (const char* word : {"refused", "misused", "unjoined", "capture_failed"})

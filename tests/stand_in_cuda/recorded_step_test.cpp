@@ -1,6 +1,6 @@
-// Recorded steps of both models in many layouts, by the real worker on the stand-in: what a capture meets,
-// what a step costs the host, and in which order everything goes. Kernels are not executed, so the values are
-// zeros.
+// Recorded steps of both models in many layouts, by the real worker on the stand-in: what a capture
+// contains, what a step costs the host, and in which order everything is freed. Kernels are not
+// executed, so all values are zeros.
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <map>
 #include <set>
@@ -17,9 +17,9 @@ struct Layout {
   int ranks;
   const char* config;
   Words flags;
-  // Of every rank: nodes of each recording and edges between them, in the order of the recordings; calls of
-  // the CUDA runtime in a step that launches them, and how often the host waits there for what it launched.
-  // What changes a step's graph changes these numbers.
+  // For every rank: nodes and edges of each recording, in the order of the recordings; calls of the
+  // CUDA runtime in a step that launches them, and how often the host waits there for what it
+  // launched. A change of a step's graph changes these numbers.
   const char* golden;
   Words settings = {};
 };
@@ -88,8 +88,8 @@ const std::vector<Layout>& layouts() {
        {"--parallelism.context_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
         "--parallelism.context_parallel_rotate_method=alltoall"},
        "nodes/edges 796/944, 29 calls and 0 waits a step"},
-      // Each rank gets as many rows of each: i32[3, 2] of 384 at each exchange. Its host calls vary with the
-      // watchdog of NCCL.
+      // Each rank gets the same number of rows of each expert: i32[3, 2] of 384 at each exchange.
+      // The number of host calls varies with NCCL's watchdog.
       {"DeepSeek-V3, experts over 2, exact counts",
        2,
        kDeepSeek,
@@ -117,7 +117,7 @@ const std::vector<Layout>& layouts() {
         "--parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
         "--parallelism.fsdp_reshard_after_forward=always"},
        "nodes/edges"},
-      // A forward and a backward as one are recorded once for each two slots that meet.
+      // A combined forward and backward is recorded once for each pair of slots that run together.
       {"DeepSeek-V3, bf16, experts over 2, a V of stages over 2, forwards beside backwards",
        4,
        kDeepSeek,
@@ -133,8 +133,8 @@ std::string figures(const JournalFile& journal) {
   std::string text = "nodes/edges";
   for (const std::string& line : journal.of("capture_end"))
     text += fmt::format(" {}/{}", JournalFile::number(line, "nodes"), JournalFile::number(line, "edges"));
-  // The recording that was launched last is launched once a step. The last step is no usual one: it waits for
-  // the one before it.
+  // The last launched recording is launched once per step. The last step is special: it waits for
+  // the previous one.
   const std::vector<std::string> launches = journal.of("launch");
   if (launches.empty()) return text + ", nothing was launched";
   const std::string last = JournalFile::text(launches.back(), "recording");
@@ -148,8 +148,8 @@ std::string figures(const JournalFile& journal) {
   return text + fmt::format(", {} calls and {} waits a step", between("calls"), between("waits"));
 }
 
-// Where the host put batch and learning rate before each launch of a recording. The first launch comes in the
-// run that records, where more is copied.
+// Returns where the host put batch and learning rate before each launch of a recording. The first
+// launch is in the run that records, where more is copied.
 std::map<std::string, std::set<std::string>> places_of_inputs(const JournalFile& journal) {
   std::map<std::string, std::set<std::string>> of_recording;
   for (const std::string& line : journal.of("launch"))
@@ -158,8 +158,8 @@ std::map<std::string, std::set<std::string>> places_of_inputs(const JournalFile&
   return of_recording;
 }
 
-// What the device has counted of segments, when the counter is freed: with those of the first run, which is
-// not recorded.
+// Returns the device's count of segments when the counter is freed. It includes those of the first
+// run, which is not recorded.
 std::int64_t segments_counted(const JournalFile& journal) {
   std::int64_t most = 0;
   for (const std::string& line : journal.of("free"))
@@ -167,7 +167,7 @@ std::int64_t segments_counted(const JournalFile& journal) {
   return most;
 }
 
-// By the group of a communicator: how many collectives, and which.
+// Returns, by the group of a communicator, the number and the hash of its collectives.
 std::map<std::string, std::set<std::string>> asked_for(const StandInRun& run, int ranks) {
   std::map<std::string, std::set<std::string>> of_group;
   for (int rank = 0; rank < ranks; ++rank)
@@ -178,7 +178,7 @@ std::map<std::string, std::set<std::string>> asked_for(const StandInRun& run, in
 
 }  // namespace
 
-TEST_CASE("a recorded step meets nothing that CUDA forbids, takes no memory, and is torn down in order") {
+TEST_CASE("a recorded step contains nothing that CUDA forbids, takes no memory, and is torn down in order") {
   for (const Layout& layout : layouts()) DYNAMIC_SECTION(layout.name) {
       const StandInRun run;
       const ProgramResult ended =

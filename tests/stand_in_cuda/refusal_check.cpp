@@ -1,6 +1,6 @@
-// Does what refusals.h says a CUDA runtime refuses, and a few things that it must allow, and compares the
-// errors: refusal_check --device=cuda. On a GPU it shows that the stand-in refuses the right things; on the
-// stand-in that it keeps to its own table.
+// Makes the calls that a CUDA runtime refuses according to refusals.h, and a few that it must
+// allow, and compares the errors: refusal_check --device=cuda. On a GPU it shows that the stand-in
+// refuses the right calls; on the stand-in that it follows its own table.
 #include <fmt/format.h>
 
 #include <functional>
@@ -49,7 +49,7 @@ struct Memory {
   void *device = nullptr, *host = nullptr;
 };
 
-// A capture that is ended, and forgotten, whatever happened in it.
+// A capture that is always ended and discarded.
 struct Capture : Stream {
   explicit Capture(cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal,
                    unsigned flags = cudaStreamNonBlocking)
@@ -66,7 +66,7 @@ struct Capture : Stream {
     if (graph != nullptr) cudaGraphDestroy(graph);
     return error;
   }
-  // `other` joins it.
+  // `other` joins the capture.
   void fork(const Stream& other) {
     const Event event;
     must(cudaEventRecord(event.event, stream));

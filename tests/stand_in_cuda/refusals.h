@@ -1,5 +1,5 @@
-// What a capture must not meet, as the CUDA manual says it: one table, from which the stand-in takes its
-// errors and by which refusal_check.cpp tries a runtime, the stand-in or NVIDIA's.
+// The rules for captures in the CUDA manual, as one table. The stand-in takes its errors from it,
+// and refusal_check.cpp tests a runtime with it, the stand-in or NVIDIA's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -40,7 +40,7 @@ struct Refusal {
   const char* manual;  // the section of the manual, CUDA 13.0
 };
 
-// In the order of Rule.
+// Returns the refusals in the order of Rule.
 std::span<const Refusal> refusals();
 
 }  // namespace stand_in

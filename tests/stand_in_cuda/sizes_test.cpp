@@ -1,5 +1,5 @@
-// Models of the sizes that GPUs are rented for. Since no kernel runs, a step of 8 billion parameters takes a
-// moment; what it asks of the driver is real.
+// Models of the sizes that are trained on rented GPUs. No kernel runs, so a step of 8 billion
+// parameters takes a moment; its calls of the driver are real.
 #include <catch2/generators/catch_generators.hpp>
 #include <map>
 
@@ -35,7 +35,7 @@ const Words kRecorded = {"--compile.passes=default,cudagraph"};
 
 }  // namespace
 
-TEST_CASE("steps of models of real size are recorded, in at most 1 GiB more than planned") {
+TEST_CASE("steps of models of real size are recorded with at most 1 GiB more than planned") {
   const std::map<std::string, Size> sizes = {
       {"Llama 3 8B, bf16, one GPU", kCompass},
       {"Llama 3 8B over 8", {RONDO_SOURCE_DIR "/configs/llama3_8b.toml", 8, {}}},
@@ -58,11 +58,10 @@ TEST_CASE("steps of models of real size are recorded, in at most 1 GiB more than
     }
 }
 
-// Flash, which is all there is here, adds up the gradients of keys and values that heads share: two sums, two
-// casts and two copies to where they are planned. The counter of segments is an addition and a copy; one more
-// result is copied to its place.
-TEST_CASE(
-    "a step of 8B is recorded as the kernels, copies and fills that are planned, and the helpers of flash") {
+// Flash, the only kernel here, sums the gradients of keys and values that heads share: two sums,
+// two casts and two copies to their planned memory. The counter of segments is an addition and a
+// copy; one more result is copied to its memory.
+TEST_CASE("a step of 8B is recorded as the planned kernels, copies and fills, and the helpers of flash") {
   const Words float8 = {"--model.converters=float8", "--quantize.linear.float8.filter_fqns=output"},
               recipe = {"--quantize.linear.float8.recipe_name=" +
                         std::string(GENERATE("bf16", "tensorwise", "rowwise", "blockwise"))};

@@ -1,5 +1,5 @@
-// Measured algorithms of products, from `rondo tune` to recorded steps that take them. On the stand-in a
-// product takes no time, so LibTorch's are made slow.
+// Measured algorithms of products, from `rondo tune` to recorded steps that use them. On the
+// stand-in a product takes no time, so LibTorch's products are made slow.
 #include <fstream>
 
 #include "tests/occurrences.h"
@@ -20,7 +20,7 @@ ProgramResult tune(const StandInRun& run, const std::string& table, const Words&
 
 }  // namespace
 
-TEST_CASE("products are measured once, and recorded steps take the algorithms that were faster") {
+TEST_CASE("products are measured once, and recorded steps use the faster algorithms") {
   const StandInRun run;
   const std::string table = (run.place / "matmuls.json").string();
   const ProgramResult tuned = tune(run, table, kRounds);
@@ -33,7 +33,7 @@ TEST_CASE("products are measured once, and recorded steps take the algorithms th
     CHECK(row["us"] < row["libtorch_us"]);
     CHECK(row["algorithm"].get<std::string>().starts_with("130100:"));
     calls += row["calls"].get<std::int64_t>();
-    row["algorithm"] = "130100:4096:42.1.0.0.0.0.0.0";  // the one that takes memory while it runs
+    row["algorithm"] = "130100:4096:42.1.0.0.0.0.0.0";  // the one that uses a workspace
   }
   CHECK(measured["products"].size() >= 5);
   std::ofstream(table) << measured;
@@ -53,7 +53,7 @@ TEST_CASE("products are measured once, and recorded steps take the algorithms th
   CHECK(ended.output.find("chose measured algorithms") != ended.output.npos);
 }
 
-TEST_CASE("where LibTorch's product is as fast it stays") {
+TEST_CASE("if LibTorch's product is as fast, it is kept") {
   const StandInRun run;
   const std::string table = (run.place / "matmuls.json").string();
   const ProgramResult tuned = tune(run, table, kRounds, {"RONDO_STAND_IN_SLOW=cublasLtMatmul:100"});
@@ -63,7 +63,7 @@ TEST_CASE("where LibTorch's product is as fast it stays") {
     CHECK(row["algorithm"] == "");
 }
 
-TEST_CASE("a table of another GPU or of another cuBLASLt ends a run before it trains") {
+TEST_CASE("a table of another GPU or another cuBLASLt ends a run before it trains") {
   struct Row {
     const char *device, *algorithm, *says;
   };
@@ -87,7 +87,7 @@ TEST_CASE("a table of another GPU or of another cuBLASLt ends a run before it tr
   }
 }
 
-TEST_CASE("nothing is measured for steps that keep every bit") {
+TEST_CASE("nothing is measured for steps that must keep every bit") {
   const StandInRun run;
   const ProgramResult exact = tune(run, "m.json", {});
   CHECK(exact.exit_code == 3);

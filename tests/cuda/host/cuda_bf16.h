@@ -1,4 +1,4 @@
-// In place of CUDA's header: see cuda_runtime_api.h.
+// Replaces CUDA's header: see cuda_runtime_api.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ inline float __bfloat162float(__nv_bfloat16 x) {
   return value;
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);

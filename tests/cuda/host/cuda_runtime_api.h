@@ -1,9 +1,9 @@
-// In place of CUDA's header, for a C++ compiler: what our kernels use of the language, on the host. A test
-// puts this folder first and includes a kernel's .cu file.
+// Replaces CUDA's header for a C++ compiler: implements on the host what Rondo's kernels use of
+// CUDA C++. A test puts this folder first in the include path and includes a kernel's .cu file.
 //
-// A block's threads are fibers of one thread that take turns at barriers and shuffles. Blocks run one after
-// the other, and a kernel is done when its launch returns. What it cannot find: races, memory that is not the
-// device's, speed.
+// The threads of a block are fibers of one thread that switch at barriers and shuffles. Blocks run
+// one after the other, and a kernel is complete when its launch returns. This cannot find races,
+// accesses to host memory, or slow kernels.
 #pragma once
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(threads)
-#define __shared__ static  // blocks take turns
+#define __shared__ static  // blocks run one after the other
 
 struct dim3 {
   unsigned x, y, z;
@@ -39,11 +39,11 @@ T max(T a, T b) {
   return a < b ? b : a;
 }
 
-// Calls `kernel` for each thread of each block. Threads of a block know each other by threadIdx.x alone.
+// Calls `kernel` for each thread of each block. Threads of a block differ only in threadIdx.x.
 void run_on_host(const std::function<void()>& kernel, dim3 grid, unsigned threads);
 
 void __syncthreads();
-// All lanes of the warp that have not returned must call it. Returns what the lane `from` gave.
+// All lanes of the warp that have not returned must call it. Returns the value of lane `from`.
 std::uint64_t exchange_in_warp(std::uint64_t value, unsigned from);
 
 template <class T>

@@ -10,10 +10,10 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr std::size_t kStackBytes = 128 << 10;
 
-// Threads that wait for each other. Those that returned are waited for no more.
+// Threads that wait for each other, without those that have returned.
 struct Group {
   unsigned alive = 0, arrived = 0, passed = 0;
-  std::uint64_t given[2][kWarp] = {};  // to a shuffle; lanes can be one shuffle apart
+  std::uint64_t given[2][kWarp] = {};  // values of a shuffle; lanes can be one shuffle apart
 
   void look() {
     if (alive == 0 || arrived < alive) return;

@@ -1,5 +1,5 @@
-// cuBLAS: products are kernels that are only written down. A handle takes memory of the device, as the real
-// one does, so that one which is made within a capture is found.
+// cuBLAS: products are kernels that are only recorded in the journal. A handle takes device memory,
+// as the real one does, so that a handle created within a capture is detected.
 #include <cublas_v2.h>
 
 #include "tests/stand_in_cuda/libraries/library.h"
@@ -21,7 +21,7 @@ struct Matrix {
   long long batch_stride;
 };
 
-// Column by column; `batches` of them.
+// `batches` column-major matrices.
 stand_in_touched touched(const Matrix& matrix, cudaDataType type, int batches, bool written) {
   const bool plain = matrix.operation == CUBLAS_OP_N;
   const long long rows = plain ? matrix.rows : matrix.columns, columns = plain ? matrix.columns : matrix.rows;

@@ -1,5 +1,6 @@
-// cuBLASLt: two algorithms for every product. A product is written down; a small one of bf16 is computed,
-// too, unless it is recorded, so that what is said of its operands can be compared with the product of a CPU.
+// cuBLASLt: two algorithms for every product. A product is recorded in the journal. A small bf16
+// product is also computed, unless it is captured, so that its operands can be compared with a
+// CPU's product.
 #include <cublasLt.h>
 
 #include <bit>
@@ -10,12 +11,12 @@
 
 namespace {
 
-// Of an operand of float8.
+// Scales of a float8 operand.
 struct Scales {
   const void* numbers = nullptr;
   cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 
-  // Of `lines` that are multiplied, each of `inner` elements.
+  // `lines` are multiplied, each of `inner` elements.
   std::size_t bytes(std::uint64_t lines, std::uint64_t inner) const {
     const std::uint64_t pieces = (inner + 127) / 128;
     switch (mode) {
@@ -36,7 +37,7 @@ struct Description {
   Scales of_a, of_b;
 };
 
-// Column by column.
+// A column-major layout.
 struct Layout {
   cudaDataType type;
   std::uint64_t rows, columns;
@@ -48,9 +49,9 @@ struct Layout {
   }
 };
 
-constexpr std::uint64_t kAlgorithm = 0x42;  // the first word of each, before its number
+constexpr std::uint64_t kAlgorithm = 0x42;  // the first word of each algorithm, before its number
 constexpr int kAlgorithms = 2;
-constexpr std::size_t kWorkspace = 4096;  // of the second one
+constexpr std::size_t kWorkspace = 4096;  // of the second algorithm
 constexpr std::uint64_t kMostComputed = 1 << 22;
 
 template <class Handle, class Object>
@@ -176,7 +177,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       (algorithm->data[1] == 1 && workspace < kWorkspace))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool of_float8 = element_bytes(of_a.type) == 1 || element_bytes(of_b.type) == 1;
-  // On Hopper rows of both lie along what is summed, in multiples of 16 bytes.
+  // On Hopper the rows of both operands are along the summed dimension, in multiples of 16 bytes.
   if (of_float8 &&
       (description.a != CUBLAS_OP_T || description.b != CUBLAS_OP_N || of_a.rows % 16 != 0 ||
        of_d.rows % 16 != 0 || description.of_a.numbers == nullptr || description.of_b.numbers == nullptr))

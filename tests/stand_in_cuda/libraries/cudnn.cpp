@@ -1,5 +1,5 @@
-// No cuDNN: a program that asks for its version takes another kernel. Of the libraries that no run calls this
-// folder has nothing at all; the loader ends a process that calls one of their functions, with the function's
+// No cuDNN: a program that queries its version takes another kernel. Libraries that no run calls
+// are empty here; the loader ends a process that calls one of their functions, with the function's
 // name.
 #include <cstddef>
 

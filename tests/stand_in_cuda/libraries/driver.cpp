@@ -1,5 +1,5 @@
-// libcuda and NVRTC, which LibTorch asks only for the context of a device; everything else ends the process
-// with its name. LibTorch takes the addresses of all of them at once, so all must be there.
+// libcuda and NVRTC. LibTorch only queries the context of a device; any other call ends the process
+// with its name. LibTorch takes the addresses of all functions at once, so all must exist.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// What the stand-ins of cuBLAS and NCCL ask of that of the runtime.
+// The interface between the stand-ins of cuBLAS and NCCL and that of the runtime.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,15 +31,15 @@ struct stand_in_touched {
   bool written;
 };
 
-// A kernel of a library, given to a stream: written down, or a node of the capture, which keeps `kept` as
-// long as a graph has it.
+// Issues a kernel of a library to a stream: it is recorded in the journal, or becomes a node of the
+// capture. A graph with the node owns `kept`.
 cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
                             const std::shared_ptr<void>& kept);
 
-// A line of the journal.
+// Writes a line of the journal.
 void stand_in_line(const char* text);
 
-// A number of the journal's summary.
+// Adds a number to the journal's summary.
 void stand_in_at_exit(const char* name, std::int64_t (*live)());
 
 }  // extern "C"

@@ -1,6 +1,6 @@
-// NCCL without data: a collective is a kernel in its stream, and every rank goes on at once. What a group was
-// asked for, in which order, is kept as one number, so that a test can tell ranks that disagree. A
-// communicator takes memory of the device, as the real one does.
+// NCCL without data: a collective is a kernel in its stream, and ranks do not wait for each other.
+// The calls of a group, in order, are hashed into one number, so that a test detects ranks that
+// disagree. A communicator takes device memory, as the real one does.
 #include <nccl.h>
 
 #include <atomic>
@@ -16,7 +16,8 @@ struct ncclComm {
   int number = 0, ranks = 0, rank = 0, device = 0;
   std::uint64_t group = 0, calls = 0, order = 14695981039346656037ull;
   void* memory = nullptr;
-  std::shared_ptr<void> in_graphs = std::make_shared<int>();  // kept by graphs with its collectives
+  // shared with the graphs that have its collectives
+  std::shared_ptr<void> in_graphs = std::make_shared<int>();
 };
 
 namespace {
@@ -30,8 +31,8 @@ void line(const char* format, Numbers... numbers) {
   stand_in_line(text);
 }
 
-// NCCL waits until no graph has a collective of the communicator any more (its src/init.cc, commDestroySync),
-// whether it is destroyed or aborted.
+// NCCL waits until no graph has a collective of the communicator (its src/init.cc,
+// commDestroySync), whether it is destroyed or aborted.
 ncclResult_t end(ncclComm_t comm, const char* how) {
   line("communicator_ends number=%d graphs=%d", comm->number,
        static_cast<int>(comm->in_graphs.use_count()) - 1);
@@ -78,7 +79,7 @@ ncclResult_t launch(const char* name, const stand_in_touched* touched, int touch
              : ncclUnhandledCudaError;
 }
 
-// `from` and `to` have so many elements.
+// `from` has `from_count` elements, `to` has `to_count`.
 ncclResult_t collective(const char* name, const void* from, std::size_t from_count, void* to,
                         std::size_t to_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   note(comm, name, from_count, to_count, type);
@@ -87,7 +88,7 @@ ncclResult_t collective(const char* name, const void* from, std::size_t from_cou
   return launch(name, touched, 2, comm, stream);
 }
 
-// Both ends of a message ask for the same.
+// Both ends of a message record the same call.
 ncclResult_t message(const char* name, const void* place, std::size_t elements, ncclDataType_t type,
                      bool written, ncclComm_t comm, cudaStream_t stream) {
   note(comm, "message", elements, elements, type);

@@ -1,5 +1,5 @@
-// What a device says of itself is an H200's, where LibTorch asks for it. What it does not ask for ends the
-// process, so that nothing is made up unseen.
+// Properties of an H200, as far as LibTorch queries them. Any other query ends the process, so that
+// nothing is invented unnoticed.
 #include "tests/stand_in_cuda/runtime/devices.h"
 
 #include <cstdio>
@@ -20,8 +20,8 @@ int device_count() {
   return count == nullptr ? 8 : std::atoi(count);
 }
 
-// The number that the first GPU which this process sees has on its node: 0, or with RONDO_STAND_IN_BOUND the
-// rank's own, as where Slurm binds each task to a GPU.
+// Returns the number on its node of the first GPU that this process sees: 0 or, with
+// RONDO_STAND_IN_BOUND, the local rank, as if Slurm had bound each task to a GPU.
 int first_visible() {
   const char* rank = std::getenv("RONDO_STAND_IN_BOUND") == nullptr ? nullptr : std::getenv("LOCAL_RANK");
   return rank == nullptr ? 0 : std::atoi(rank);

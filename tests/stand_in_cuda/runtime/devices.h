@@ -1,4 +1,4 @@
-// The devices that the stand-in shows: like H200s, as many as RONDO_STAND_IN_GPUS says (8).
+// The devices of the stand-in: H200s, RONDO_STAND_IN_GPUS of them (8).
 #pragma once
 
 #include <cstdint>

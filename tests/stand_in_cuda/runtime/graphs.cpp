@@ -1,5 +1,5 @@
-// Captures, graphs and their launches. A capture holds the streams that joined it; each node knows the nodes
-// that it comes after, so that work which the first stream does not wait for is found at the end.
+// Captures, graphs and their launches. A capture holds the streams that joined it. Each node knows
+// its predecessors, so work that the first stream does not wait for is found at the end.
 #include <signal.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void end(const std::shared_ptr<Capture>& capture) {
   std::erase(under_way, capture);
 }
 
-// A node for which the first stream does not wait, at the end of a capture. nullptr: there is none.
+// Returns a node that the first stream does not wait for at the end of a capture, or nullptr.
 const CUgraphNode_st* unjoined(const Capture& capture) {
   std::set<const CUgraphNode_st*> reached;
   std::vector<const CUgraphNode_st*> open(capture.origin->last.begin(), capture.origin->last.end());
@@ -47,7 +47,8 @@ const CUgraphNode_st* unjoined(const Capture& capture) {
   return nullptr;
 }
 
-// Pairs of copies, fills, products and collectives of one place, one of which writes, that are in no order.
+// Reports unordered pairs of copies, fills, products and collectives on the same memory, of which
+// at least one writes.
 void tell_races(const Capture& capture) {
   const auto& nodes = capture.graph->nodes;
   std::map<const CUgraphNode_st*, std::size_t> numbers;
@@ -87,7 +88,7 @@ std::int64_t count(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes, CU
   return std::count_if(nodes.begin(), nodes.end(), [&](const auto& node) { return node->kind == kind; });
 }
 
-// What was recorded, and how often.
+// Reports the captured calls and their counts.
 void tell_names(const Capture& capture) {
   std::map<std::string, std::int64_t> counts;
   for (const auto& node : capture.graph->nodes) ++counts[node->name];

@@ -1,5 +1,5 @@
-// Lines go to the file one by one, each by one call of the system, so that ranks that are killed leave whole
-// ones. The environment is read once, at the first use of each variable.
+// Each line is written to the file by one system call, so that killed ranks leave complete lines.
+// Each environment variable is read once, at its first use.
 #include "tests/stand_in_cuda/runtime/journal.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ struct Live {
   std::int64_t (*count)();
 };
 
-// Never destroyed: calls come from destructors of everything else.
+// Never destroyed: other destructors call it.
 struct Journal {
   int file = -1;
   std::map<std::string_view, std::int64_t> counts;
@@ -45,7 +45,7 @@ Journal& journal() {
 thread_local std::int64_t calls_of_thread = 0;
 bool capture_has_begun = false;
 
-// "NAME:N" and what follows it.
+// "NAME:N" and the rest.
 struct Chosen {
   std::string name;
   std::int64_t number = 0;

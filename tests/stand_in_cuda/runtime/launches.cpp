@@ -1,5 +1,6 @@
-// Kernels: what a program registers when it starts, and launches. None is executed, but for the one that
-// counts the segments of a replayed step (ReplayDevice::count_up): a watch over the step reads that count.
+// Kernels: their registration when a program starts, and launches. None is executed, except the one
+// that counts the segments of a replayed step (ReplayDevice::count_up): a watch over the step reads
+// that count.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +17,7 @@ namespace {
 // By the address of the host's function. Never destroyed.
 struct Kernels {
   std::unordered_map<const void*, const char*> names;
-  std::unordered_map<const void*, int> shared_memory;  // beyond 48 KiB, where it was asked for
+  std::unordered_map<const void*, int> shared_memory;  // beyond 48 KiB, if requested
   std::map<const void*, std::pair<std::size_t, void*>> variables;
 };
 Kernels& kernels() {
@@ -55,7 +56,7 @@ std::function<void()> counting(const char* name, void** arguments) {
 // cuTensorMapEncodeTiled, of any arguments.
 int describes_a_tensor() { return 0; }
 
-// Bugs put in on purpose (RONDO_STAND_IN_BUG), which an op could have: what it does beside its launch in a
+// Deliberate bugs (RONDO_STAND_IN_BUG) that an op could have: additional actions at its launch in a
 // capture.
 cudaError_t beside(cudaStream_t stream) {
   if (journal::bug("synchronize")) return cudaStreamSynchronize(stream);
@@ -230,8 +231,8 @@ cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
 
 // --- the driver ---
 
-// Of the driver's functions there is what describes a tensor to a kernel. The others are for memory that
-// grows in place, green contexts and clusters, which no run of ours asks for.
+// Of the driver's functions only the one that describes a tensor to a kernel exists. The others are
+// for memory that grows in place, green contexts and clusters, which no run of Rondo uses.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
                                              unsigned long long, cudaDriverEntryPointQueryResult* found) {
   const bool there = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;

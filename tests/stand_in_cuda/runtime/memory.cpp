@@ -1,6 +1,6 @@
-// Memory: address ranges of the host, whether they stand for a device's or for pinned ones, zero at first and
-// never used again. Pages are taken only where something is written, so a range may be as large as a GPU's
-// memory. Large copies and fills within a device are not done, so that it stays so: no kernel reads them.
+// Memory: address ranges of the host, for device and for pinned memory, initially zero and never
+// reused. Pages are allocated only when something is written, so a range may be as large as a GPU's
+// memory. Large copies and fills within a device are skipped to keep it so: no kernel reads them.
 #include "tests/stand_in_cuda/runtime/memory.h"
 
 #include <sys/mman.h>
@@ -62,7 +62,7 @@ cudaError_t allocate(void** address, std::size_t bytes, bool on_host) {
   return cudaSuccess;
 }
 
-// Its pages go, its addresses stay taken.
+// Frees the pages but keeps the addresses reserved.
 cudaError_t release(const char* call, void* address, bool on_host) {
   const auto found = blocks().find(static_cast<const char*>(address));
   if (found == blocks().end() || found->second.freed || found->second.range.on_host != on_host)
@@ -77,13 +77,13 @@ cudaError_t release(const char* call, void* address, bool on_host) {
   return cudaSuccess;
 }
 
-// A range of a copy: nothing of it was freed.
+// Whether a copy may access a range: no part of it is freed.
 bool may_touch(const void* address, std::size_t bytes) {
   auto found = blocks().upper_bound(static_cast<const char*>(address));
   if (found == blocks().begin()) return true;
   const Block& block = (--found)->second;
   const std::size_t at = static_cast<std::size_t>(static_cast<const char*>(address) - block.range.begin);
-  if (at >= block.range.bytes) return true;  // the host's own
+  if (at >= block.range.bytes) return true;  // memory of the host itself
   return !block.freed && at + bytes <= block.range.bytes;
 }
 
@@ -135,7 +135,7 @@ cudaError_t fill(const char* call, void* to, int value, std::size_t bytes, cudaS
               {{to, bytes, true}});
 }
 
-// Of calls that are potentially unsafe in a capture.
+// For calls that are potentially unsafe in a capture.
 std::optional<cudaError_t> prohibited(const char* call, Rule rule) {
   const Captures because = prohibiting();
   if (because.empty()) return std::nullopt;

@@ -1,14 +1,15 @@
-// What else asks of the stand-in's memory.
+// The interface of the stand-in's memory to its other parts.
 #pragma once
 
 #include <cstdint>
 
 namespace stand_in {
 
-// A capture begins: allocations from here on are told apart from those before the first one.
+// Notes that a capture begins: later allocations are distinguished from those before the first
+// capture.
 void note_capture();
 
-// A number made of the addresses of devices to which the host copied since it was last asked.
+// Returns a hash of the device addresses to which the host has copied since the previous call.
 std::uint64_t take_copied_to();
 
 }  // namespace stand_in

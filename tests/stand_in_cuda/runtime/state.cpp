@@ -1,5 +1,5 @@
-// How a call ends, and how work gets into a stream. Errors have the runtime's own texts, since callers look
-// for them.
+// How a call ends, and how work is issued to a stream. Errors have the runtime's own texts, because
+// callers search for them.
 #include "tests/stand_in_cuda/runtime/state.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace stand_in {
 
-// None of these is ever destroyed: calls come from destructors of everything else.
+// None of these is ever destroyed: other destructors use them.
 std::recursive_mutex& everything() {
   static auto* const mutex = new std::recursive_mutex;
   return *mutex;
@@ -76,7 +76,7 @@ cudaError_t cudaGetLastError() { return std::exchange(stand_in::last_error(), cu
 
 cudaError_t cudaPeekAtLastError() { return stand_in::last_error(); }
 
-// The texts are those of the runtime, which callers look for.
+// The texts are those of the runtime, which callers search for.
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaSuccess:

@@ -1,5 +1,5 @@
-// Streams and events. All work is done when it is given, so the host never waits; what is kept is who may ask
-// for what, and which launches the host has not waited for.
+// Streams and events. All work is done when it is issued, so the host never waits. The state
+// records which queries are allowed, and which launches the host has not waited for.
 #include <algorithm>
 #include <map>
 
@@ -39,7 +39,7 @@ cudaError_t gone(const char* call) {
   return misused(call, "it was destroyed", cudaErrorInvalidResourceHandle);
 }
 
-// What the host may not ask of a stream that captures.
+// Queries that the host must not make of a capturing stream.
 cudaError_t ask(const char* call, cudaStream_t asked, Rule rule) {
   const cudaStream_t stream = resolved(asked);
   if (stream == nullptr) return gone(call);
