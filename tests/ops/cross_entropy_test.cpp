@@ -162,7 +162,7 @@ TEST_CASE("rows without labels, and empty batches, have a loss of zero and no gr
 TEST_CASE("cross_entropy refuses mismatched operands and names them") {
   const Batch b(4, 8, at::kFloat);
   const Tensor rows = at::empty({4}), number = at::empty({});
-  check_refused("and logits is Half", "cross_entropy", {b.logits.to(at::kHalf), b.labels, kIgnored});
+  check_refused("but logits is Half", "cross_entropy", {b.logits.to(at::kHalf), b.labels, kIgnored});
   check_refused("logits must be contiguous rows", "cross_entropy", {rows, b.labels, kIgnored});
   check_refused("logits must be contiguous rows", "cross_entropy", {b.logits.t(), b.labels, kIgnored});
   check_refused("labels is Int [4]", "cross_entropy", {b.logits, b.labels.to(at::kInt), kIgnored});
