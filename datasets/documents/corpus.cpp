@@ -83,7 +83,7 @@ std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t by
 
 void CorpusReader::fail_changed(const Document& document) const {
   fail(
-      fmt::format("{}: changed while it was in use: the document of {} bytes at offset {} is missing. "
+      fmt::format("{}: changed while in use: the document of {} bytes at offset {} is missing. "
                   "Restore the file, or start a new run on the new data",
                   files_[document.file], document.bytes, document.offset));
 }

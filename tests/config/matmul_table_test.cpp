@@ -45,7 +45,7 @@ TEST_CASE("what is wrong with a table is told with its row") {
   };
   const std::string text = to_text(kTable);
   for (const Row& row : {
-           Row{"NVIDIA H200", "\"", "m.json: is not JSON: parse error at line 2"},
+           Row{"NVIDIA H200", "\"", "m.json: is not JSON: parse error at line 3"},
            Row{"\"device\"", "\"gpu\"", "m.json: device is missing; measure again with rondo tune"},
            Row{"\"products\"", "\"rows\"", "m.json: products is missing"},
            Row{"\"calls\": 3", "\"calls\": -3",

@@ -272,7 +272,7 @@ TEST_CASE("a step of a pipeline is one pass over all microbatches, those of accu
   CHECK(message(rounds).empty());
   CHECK_THROWS_WITH(
       resolve_layout(load_config(flags_of(rounds)), 2),
-      ContainsSubstring("must be a multiple of 2, the rounds of Interleaved1F1B on 2 ranks; 4 is"));
+      ContainsSubstring("must be a multiple of 2, the rounds of Interleaved1F1B on 2 ranks, such as 4"));
   CHECK(resolve_layout(load_config(flags_of(rounds)), 10).microbatches == 1);
   CHECK_THAT(message({"degree=2", "schedule=DualPipeV", "--training.local_batch_size=3"}),
              ContainsSubstring("a step has 3 microbatches") &&

@@ -117,7 +117,7 @@ TEST_CASE("a file that shrank or was removed after it was opened is an error tha
   std::filesystem::resize_file(text, 4);
   CHECK(corpus.read(document, 0, 4) == "0123");
   CHECK_THAT(data_error([&] { corpus.read(document, 2, 8); }),
-             ContainsSubstring(text + ": changed while it was in use: the document of 10 bytes at offset 0"));
+             ContainsSubstring(text + ": changed while in use: the document of 10 bytes at offset 0"));
 
   TempFolder two;
   two.write("a.txt", "first");
@@ -135,7 +135,7 @@ TEST_CASE("a JSONL file that changed in place after it was opened is an error th
   for (const char* changed : {"{\"text\": \"line\\qline\"}\n", "{\"text\": \"line--line\"}\n"}) {
     folder.write("a.jsonl", changed);
     CHECK_THAT(data_error([&] { corpus.read(corpus.documents()[0], 0, 3); }),
-               ContainsSubstring(path + ": changed while it was in use"));
+               ContainsSubstring(path + ": changed while in use"));
   }
 }
 

@@ -377,7 +377,7 @@ TEST_CASE(
     std::string message = "no error";
     for (int step = 1; step < 19 && message == "no error"; ++step)
       message = data_error([&] { loader.next(); });
-    CHECK_THAT(message, ContainsSubstring(path + ": changed while it was in use"));
+    CHECK_THAT(message, ContainsSubstring(path + ": changed while in use"));
     CHECK(data_error([&] { loader.next(); }) == message);
     loader.seek(2);
     CHECK(loader.next().step == 2);

@@ -267,8 +267,7 @@ TEST_CASE("a token file that shrank after it was opened is an error that names i
     const std::string path = write(folder, format);
     const auto file = open(format.open_format, path);
     std::filesystem::resize_file(path, 4);
-    CHECK_THAT(data_error([&] { read_all(*file); }),
-               ContainsSubstring(path + ": changed while it was in use"));
+    CHECK_THAT(data_error([&] { read_all(*file); }), ContainsSubstring(path + ": changed while in use"));
   }
 }
 

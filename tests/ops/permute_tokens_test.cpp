@@ -142,10 +142,10 @@ TEST_CASE("dispatch to experts of one rank, their output and combine have the gr
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(at::allclose(ours[i], expected[i], 1e-11, 1e-11));
 }
 
-TEST_CASE("the room of a rank is the worst case, or the factor times what balanced routers send") {
-  ExpertParallel e{{"ep", 4, 1}};
-  CHECK(e.room(100, 3, 8) == 4 * 100 * 2);  // two experts are on this rank
-  CHECK(e.room(100, 3, 32) == 4 * 100 * 3);
+TEST_CASE("a rank's capacity is the worst case, or the factor times the rows of balanced routers") {
+  ExpertParallelOptions e{{"ep", 4, 1}};
+  CHECK(e.capacity(100, 3, 8) == 4 * 100 * 2);  // two experts are here
+  CHECK(e.capacity(100, 3, 32) == 4 * 100 * 3);
   CHECK_FALSE(e.is_bounded());
   e.capacity_factor = 1.125;
   CHECK(e.is_bounded());

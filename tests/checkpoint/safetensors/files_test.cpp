@@ -104,7 +104,7 @@ TEST_CASE("a file that shrank after it was opened is an error that names it") {
   const File file(folder.path("w"));
   std::filesystem::resize_file(folder.path("w"), 70);
   CHECK_THAT(error_of([&] { file.bytes(file.tensors()[0]); }),
-             ContainsSubstring(folder.path("w") + ": changed while it was in use"));
+             ContainsSubstring(folder.path("w") + ": changed while in use"));
 }
 
 TEST_CASE("a range outside of a tensor is a bug of the caller") {
