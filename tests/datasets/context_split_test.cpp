@@ -23,7 +23,7 @@ Places deal(ContextSplit& split, const Places& begins) {
   return {places.begin(), places.end()};
 }
 
-// Returns (pairs of the busiest rank) / (mean of the ranks) - 1, counted_imbalance token by token.
+// Returns (pairs of the busiest rank) / (mean of the ranks) - 1, counted token by token.
 double counted_imbalance(const Places& places, const Places& begins, std::int64_t ranks,
                          const std::vector<AttentionMask>& masks = {{}}) {
   const std::size_t each = places.size() / static_cast<std::size_t>(ranks);
