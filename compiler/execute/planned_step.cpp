@@ -392,7 +392,6 @@ PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, con
 }
 
 PlannedStep::~PlannedStep() = default;
-
 void PlannedStep::copy_batch_in(const std::vector<Tensor>& batch) {
   const std::vector<Tensor> inputs = contract_.check(batch);
   for (auto& [index, tensor] : batch_) tensor.copy_(inputs[index], /*non_blocking=*/true);

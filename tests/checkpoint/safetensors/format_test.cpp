@@ -164,8 +164,7 @@ TEST_CASE("a file of more tensors than the limit is refused while it is parsed")
     if (i > 0) header += ',';
     header += '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   }
-  CHECK_THAT(problem_of_header(header + "}"),
-             ContainsSubstring("more than 250000 tensors in one file"));
+  CHECK_THAT(problem_of_header(header + "}"), ContainsSubstring("more than 250000 tensors in one file"));
 }
 
 TEST_CASE("dtypes are found by the names that headers use") {

@@ -96,7 +96,7 @@ std::vector<Mistake> of_context_parallelism() {
   return {
       row("context: keys are not gathered", left_out({kGather, kAttention, F})),
       row("context: keys are gathered over dp, too", over({kGather, kAttention, F}, "dp_cp")),
-      row("context: parts of keys change places", parts_exchanged({"aten.cat", kAttention, F, 2})),
+      row("context: parts of keys change places", parts_exchanged({"aten.cat", kAttention, F, 0})),
       row("context: gradients of keys are not added", left_out({kScatter, kAttention, B})),
       row("context: gradients of keys are added twice", again({kScatter, kAttention, B}, "cp")),
       row("context: gradients of keys are the largest", maximum({kScatter, kAttention, B})),
