@@ -159,7 +159,7 @@ TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps
     CHECK(report.find(line.substr(0, line.find(", ..."))) != std::string::npos);
 }
 
-TEST_CASE("docs/graph.md shows lines of the graph of a short step") {
+TEST_CASE("docs/graph.md and README show lines of the graph of a short step") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
   train(folder, {"--training.seq_len=64", "--training.local_batch_size=1", "--validation.enable=false"});
@@ -168,14 +168,36 @@ TEST_CASE("docs/graph.md shows lines of the graph of a short step") {
     graph += line.substr(0, line.find("  #")) + "\n";
   CHECK(text_of(folder / "graph/train_step.01-canonicalize.ir").find("  # dp_shard 0\n") !=
         std::string::npos);
-  int shown = 0;
-  for (const std::string& line : block_below("docs/graph.md", "## How to read it")) {
-    if (line == "...") continue;
-    ++shown;
-    INFO(line);
-    CHECK(graph.find(line + "\n") != std::string::npos);
+  for (const auto& [page, heading] :
+       {std::pair("docs/graph.md", "## How to read it"), std::pair("README.md", "## A step is a graph")}) {
+    int shown = 0;
+    for (const std::string& line : block_below(page, heading)) {
+      if (line == "...") continue;
+      ++shown;
+      INFO(page << ": " << line);
+      CHECK(graph.find(line + "\n") != std::string::npos);
+    }
+    CHECK(shown > 8);
   }
-  CHECK(shown > 8);
+}
+
+TEST_CASE("README shows a layout that is refused, and a plan of 405B") {
+  const ProgramResult refused = rondo({"config", "check", config("llama3_debug.toml"), "--world", "4",
+                                       "--parallelism.tensor_parallel_degree=3"});
+  CHECK(refused.exit_code == 3);
+  const std::string planned =
+      must_end_well({"plan", config("llama3_405b.toml"), "--world", "512", "--device", "h200", "--search=0"})
+          .output;
+  const auto shows = [](const std::string& output, const std::vector<std::string>& block) {
+    CHECK_FALSE(block.empty());
+    for (const std::string& line : block) {
+      INFO(line);
+      CHECK((line == "..." || output.find(line) != std::string::npos));
+    }
+  };
+  shows(refused.output, block_below("README.md", "## A wrong layout is refused with its reason"));
+  for (const char* from : {"model          llama3", "layout         512", "  total ", "  bound by"})
+    must_have("README.md", line_with(planned, from));
 }
 
 TEST_CASE("docs/graph.md says what the exact fusions save") {
