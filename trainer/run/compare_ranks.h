@@ -1,7 +1,7 @@
-// What all ranks must have alike, compared as soon as they have met. Ranks with other settings would train
-// together and give wrong numbers; ranks whose steps call different collectives would wait for each other for
-// ever. All ranks call both functions and all throw, with one text. Hashes are exchanged once a function, and
-// texts only where those differ.
+// Compares settings and collectives of all ranks as soon as they have joined. Ranks with other
+// settings would train together and give wrong numbers; ranks with other collectives would wait for
+// each other for ever. All ranks call both functions, and all throw the same text. Each exchanges
+// one hash, and texts only where hashes differ.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@
 
 namespace rondo {
 
-// One line for each key of the configuration, "optimizer.lr = 0.0008", and for each of `more`. Left out is
-// what may differ between nodes: the section [job], and paths outside of the run folder.
+// Returns one line for each key, "optimizer.lr = 0.0008", and the lines `more`. Leaves out what may
+// differ between nodes: the section [job], and paths outside of the run folder.
 std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more);
 
 // Throws Error(config) naming the first lines that differ, with the values of rank 0 and of another rank.
 void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups);
 
-// The steps are the same ones in the same order on all ranks of a pipeline's stage, which are compared with
-// the first of them. Throws Error(graph) naming the first collective that differs.
+// `steps` are the same functions in the same order on all ranks of a stage of a pipeline, which are
+// compared with the first of them. Throws Error(graph) naming the first collective that differs.
 void compare_collectives(const std::vector<const CompiledStep*>& steps, const Mesh& mesh,
                          ProcessGroups& groups);
 
-// What those two say of a difference. `rank` is the other rank's.
+// The messages of these two errors. `rank` is the other rank.
 std::string describe_settings(const std::string& rank_0, const std::string& other, int rank);
-// Texts: of each step its name, a line that ends with a colon, and a line for each collective. `first`: the
-// rank that the other one is compared with.
+// The texts have the name of each function as a line that ends with a colon, then a line for each
+// collective. `first`: the rank that `rank` is compared with.
 std::string describe_collectives(const std::string& text_of_first, const std::string& other, int first,
                                  int rank);
 

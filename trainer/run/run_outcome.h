@@ -1,4 +1,5 @@
-// How a run of one rank ended: its exit code, and the sentence that the log, exit.json and the launcher get.
+// The outcome of a run on one rank: its exit code, and the sentence for the log, exit.json and the
+// launcher.
 #pragma once
 
 #include <functional>
@@ -17,12 +18,12 @@ struct RunOutcome {
   std::string reason = "finished";
 };
 
-// What the ranks agreed on, after `step`.
+// The outcome of a stop that all ranks agreed on after `step`.
 RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& config);
 
-// What `body` ends with, whatever it throws. A peer that was told to stop first breaks the collectives of
-// this rank: that is a stop of its own, not a failure. What was under way is written down
-// (trainer/observe/comm_trace.h).
+// Returns the outcome of `body`, also when it throws. A peer that stops first breaks the
+// collectives of this rank; if this rank was asked to stop, too, that is a stop and no failure.
+// Collectives in flight are written to a file (trainer/observe/comm_trace.h).
 RunOutcome outcome_of(const std::function<RunOutcome()>& body,
                       const std::function<std::int64_t()>& steps_done, const JobConfig& config,
                       const RankEnvironment& environment);

@@ -1,5 +1,6 @@
-// What asks a run to save or to end: a signal, a file in the run folder, the clock. Each rank looks at its
-// own signals; rank 0 looks at the rest; all ranks then act on the most urgent request (agreement.h).
+// Requests to save or to end a run: a signal, a file in the run folder, the clock. Each rank checks
+// its own signals; rank 0 checks the rest. All ranks then act on the most urgent request
+// (agreement.h).
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,7 @@
 
 namespace rondo {
 
-// In ascending urgency. Behind `save` the run ends.
+// In ascending urgency. Requests after `save` end the run.
 enum class StopRequest : std::int64_t {
   none = 0,
   save = 1,        // the file SAVE in the run folder: save and go on
@@ -27,9 +28,11 @@ class StopRequests {
   // `process_start`: what job.time_limit_seconds counts from.
   StopRequests(const Job& job, std::chrono::steady_clock::time_point process_start);
 
-  // The most urgent request of folder and clock now. The folder is looked at twice a second at most.
+  // Returns the most urgent request of folder and clock. Looks at the folder at most twice a
+  // second.
   StopRequest look();
-  // Removes SAVE, so that it asks once. One that cannot be removed, such as a folder, asks no more.
+  // Removes SAVE, so that it requests one save. A SAVE that cannot be removed, such as a folder,
+  // requests no more.
   void forget_save();
 
  private:
@@ -40,13 +43,12 @@ class StopRequests {
   bool save_stays_ = false;
 };
 
-// Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay
-// ended.
+// Throws Error(do_not_requeue) when the run folder has a STOP file already.
 void refuse_stopped(const Job& job);
 
-// When the run must have ended: the earlier of process_start + time_limit_seconds and (only where that is 0)
-// SLURM_JOB_END_TIME, less the margin; the far future where there is neither. A SLURM_JOB_END_TIME that is no
-// time of a job counts as none, with a warning.
+// Returns when the run must have ended: process_start + time_limit_seconds or, where that is 0,
+// SLURM_JOB_END_TIME, less the margin; the far future where there is neither. Ignores, with a
+// warning, a SLURM_JOB_END_TIME that is no plausible time.
 std::chrono::steady_clock::time_point deadline_of(const Job& job,
                                                   std::chrono::steady_clock::time_point process_start);
 

@@ -1,7 +1,8 @@
-// A rank that is slower than the others holds all of them up, and no number of a step says so: it ends for
-// all at once. In collectives ranks wait for the last one, so that the last one waits least.
+// Finds a rank that is slower than the others. It delays all of them, and no number of a step shows
+// which one it is. In collectives ranks wait for the last one, so the last one waits least.
 //
-// Knows the collectives of comm_record.h, so none over NCCL, and none where comm.trace_buf_size is 0.
+// Reads the waits of comm_record.h, so it sees no NCCL collectives, and nothing where
+// comm.trace_buf_size is 0.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,18 @@ namespace rondo {
 
 struct Straggler {
   std::int64_t rank = 0;
-  double seconds = 0;  // that every other rank waited longer than it
+  double seconds = 0;  // by which every other rank waited longer
 };
-// Of the ranks that waited so long in `elapsed_s` seconds. nullopt: what one holds the others up is less than
-// a fifth of that.
+// Returns the straggler among ranks that waited `waited_s` in `elapsed_s` seconds; nullopt where it
+// costs the others less than a fifth of that time.
 std::optional<Straggler> find_straggler(const std::vector<double>& waited_s, double elapsed_s);
 
 class Stragglers {
  public:
-  // For the others, elsewhere than in collectives of a step.
+  // Adds a wait for other ranks outside of a step's collectives.
   void waited(double seconds) { between_steps_s_ += seconds; }
-  // All ranks call it after the same step, and exchange a number each. Rank 0 warns of the rank that has held
-  // the others up since the last call, once as long as it is the same one.
+  // Collective, after the same step; exchanges one number per rank. Rank 0 warns of the rank that
+  // delayed the others since the last call, once as long as it is the same rank.
   void look(ProcessGroups& groups, std::int64_t step);
 
  private:

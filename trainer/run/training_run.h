@@ -1,6 +1,6 @@
-// `rondo-worker train ...` on one rank: what stands around a Trainer. Signals, crash reports and the
-// allocator are in place before the first tensor; the trainer is torn down under a deadline, whichever way
-// the run ended.
+// `rondo-worker train ...` on one rank: what surrounds a Trainer. Signals, crash reports and the
+// allocator are set up before the first tensor. The trainer is torn down under a deadline,
+// whichever way the run ended.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class TrainingRun {
 
   // Trains and tears everything down. Does not throw.
   RunOutcome train();
-  // Says how it ended, to all who want to know; returns the exit code.
+  // Reports the outcome to log, exit.json and launcher; returns the exit code.
   int end(const RunOutcome& outcome);
 
  private:

@@ -1,11 +1,12 @@
-// A stage of a pipeline on its rank: its bodies as executors, and what one of them leaves for another.
+// A stage of a pipeline on its rank: its subgraphs as executors, and the values that they save for
+// each other.
 //
-// A stage has a slot for each microbatch that is in flight at once, microbatch m slot m mod slots, and fewer
-// for what lasts from I to W alone; each body is bound once a slot, so that every address is fixed and a
-// device records it once a slot.
+// A stage has one slot for each microbatch in flight, microbatch m in slot m mod slots, and fewer
+// for values that live from I to W only. Each subgraph is bound once per slot, so that all
+// addresses are fixed and a device records it once per slot.
 //
-// Under fsdp_reshard_after_forward = "never" weights are gathered by unshard(), once a step and once more
-// after reshard(); else by each body.
+// With fsdp_reshard_after_forward = "never" unshard() gathers the weights, once a step and again
+// after reshard(). Otherwise each subgraph gathers them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@
 
 namespace rondo {
 
-// What a body reads of other stages; undefined at the ends of the pipeline, and before it has come.
+// What a subgraph reads from other stages; undefined at the ends of the pipeline.
 struct Streams {
   at::Tensor hidden, gradient;
 };
@@ -39,26 +40,26 @@ class PipelineStage {
   std::int64_t number() const { return compiled_.stage; }
   bool has_head() const { return compiled_.head; }
 
-  void unshard();  // before any body runs; does nothing where the weights are there
+  void unshard();  // before any subgraph; does nothing while the weights are gathered
   void reshard() { is_unsharded_ = false; }
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
-  // What a body takes that runs in a pair: its batch, once what it writes anew has left; its state, by the
-  // body's own names.
+  // Returns the batch inputs of a subgraph that runs in a pair, after the messages that it
+  // overwrites have been sent; and a state input by the name of the subgraph.
   std::vector<at::Tensor> prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                                   const Streams& streams);
   at::Tensor state_tensor(const StepInput& input, std::int32_t microbatch) const;
   std::int32_t slot_number(std::int32_t microbatch) const;
-  // Leaves kSentHidden or BatchTensor::stage_loss, and returns it.
+  // Writes kSentHidden or BatchTensor::stage_loss, and returns it.
   const at::Tensor& validate(const Batch& batch, std::int64_t valid_tokens, const at::Tensor& hidden);
 
-  // kSentHidden or kSentGradient, and the message that takes it away.
+  // The tensor kSentHidden or kSentGradient, and the message that sends it.
   const at::Tensor& sent(const std::string& name, std::int32_t microbatch);
   Message& sending(const std::string& name, std::int32_t microbatch);
   void wait_for_sent();
-  // A tensor for what comes in.
+  // Allocates a tensor for what the stage receives.
   at::Tensor to_receive(bool in_validation) const;
 
-  // nullptr where there is nothing to run.
+  // Returns nullptr where there is nothing to run.
   Executor* executor(ir::Body body, std::int32_t microbatch) const;
 
  private:
@@ -66,7 +67,7 @@ class PipelineStage {
   struct Slot {
     SavedTensors saved = {};
     std::map<ir::Body, std::unique_ptr<Executor>> bodies = {};
-    Message sending_hidden = {}, sending_gradient = {};  // out of `saved`
+    Message sending_hidden = {}, sending_gradient = {};  // they send from `saved`
   };
 
   Slot& slot_of(std::int32_t microbatch);

@@ -1,4 +1,4 @@
-// Balancing the load of experts without a loss of its own (models/parts/decoder.h: ExpertBias).
+// Load balancing without an auxiliary loss (models/parts/decoder.h: ExpertBias).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,10 @@ struct Balanced {
   std::vector<at::Tensor> expert_biases;
 };
 
-// The biases after a step in which `tokens_LE` of all ranks went to the experts (a row for each router, fp32
-// whole numbers). An expert above the mean load loses `coeff`, one below it wins as much; then the mean of a
-// layer's changes is taken off, so that biases do not drift. Where `found_inf` (fp32 []) is 1 nothing
-// changes. `rows`: of each bias.
+// Returns the biases after a step in which `tokens_LE` tokens of all ranks went to the experts (one
+// row per router, fp32 whole numbers). An expert above the mean load loses `coeff`, one below it
+// gains `coeff`. The mean change of a layer is then subtracted, so that biases do not drift. Where
+// `found_inf` (fp32 []) is 1 nothing changes. `rows`: the row of each bias.
 Balanced balance_load(const std::vector<at::Tensor>& expert_biases, const std::vector<std::int64_t>& rows,
                       const at::Tensor& tokens_LE, double coeff, const at::Tensor& found_inf);
 

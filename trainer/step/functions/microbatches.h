@@ -1,5 +1,6 @@
-// A step of several microbatches: what each of them adds to the sums, and the update that reads these. Also
-// those of a pipeline's stages, where forward and backward of a microbatch run at different times.
+// Gradient accumulation: what each microbatch adds to the sums, and the update that applies them.
+// The same functions serve the stages of a pipeline, where forward and backward of a microbatch run
+// at different times.
 #pragma once
 
 #include <functional>
@@ -9,15 +10,18 @@
 
 namespace rondo {
 
-// Forward and backward of one microbatch. A stage's is traced, and then cut (compiler/bodies/bodies.h).
+// Forward and backward of one microbatch. The function of a stage is traced and then cut into
+// subgraphs (compiler/bodies/bodies.h).
 StepFunction make_accumulate(const StepContextPtr& step);
 
-// One body of a stage, called eagerly, with all inputs of make_accumulate's function. Those that the body
-// updates it overwrites. It keeps the forward of a microbatch until its backward is done.
+// Runs one subgraph of a stage eagerly, with all inputs of make_accumulate's function, and
+// overwrites the inputs that the subgraph updates. It keeps the forward of a microbatch until its
+// backward is done.
 using EagerBody = std::function<void(ir::Body body, std::int64_t microbatch, const Tensors& inputs)>;
 EagerBody make_eager_body(const StepContextPtr& stage);
 
-// Of the sums of all `stages`, which together are `step`; of a whole model that is the only one.
+// The update from the sums of all `stages`, which together are `step`. A whole model has a single
+// stage.
 StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages);
 
 }  // namespace rondo

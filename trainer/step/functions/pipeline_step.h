@@ -1,8 +1,8 @@
-// The functions of a step whose layers are divided among the stages of a pipeline, as one rank sees it.
+// The functions of a pipelined step, as one rank runs them.
 //
-// Pipeline microbatch m has the rows of accumulation microbatch m (datasets/loader.h, Note [the data
-// law]), and each stage adds up its gradients in the order of microbatches: so the bits are those of the same
-// microbatches without a pipeline, whatever the schedule.
+// Microbatch m of a pipeline has the rows of microbatch m of gradient accumulation
+// (datasets/loader.h, Note [the data law]), and each stage adds its gradients in the order of
+// microbatches. So the bits are those of accumulation without a pipeline, with every schedule.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,18 @@ namespace rondo {
 struct StageFunctions {
   std::int64_t stage = 0;  // of the pipeline
   bool embedding = true, head = true;
-  StepFunction accumulate;  // of a microbatch, to be cut into bodies
-  EagerBody eager;          // these, one by one
-  StepFunction
-      validate;  // leaves the stream that the stage gives in kSentHidden, or else BatchTensor::stage_loss
+  StepFunction accumulate;  // of one microbatch, to be cut into subgraphs
+  EagerBody eager;          // runs one of the subgraphs
+  StepFunction validate;    // writes kSentHidden, or BatchTensor::stage_loss with the head
 };
 
 struct PipelineFunctions {
   std::vector<StageFunctions> stages;  // of the rank, ascending
-  StepFunction update;                 // of all of them
-  StepFunction validate;               // the loss of all ranks, given BatchTensor::stage_loss of each
+  StepFunction update;                 // of all stages of the rank
+  StepFunction validate;               // all-reduces BatchTensor::stage_loss
 };
 
-// `parts`: of all stages, in order; `of_rank`: which of them the rank has, ascending.
+// `parts` has all stages in order; `of_rank` names those of the rank, ascending.
 PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model,
                                      const std::vector<StagePart>& parts,
                                      const std::vector<std::int64_t>& of_rank,

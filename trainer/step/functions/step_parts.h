@@ -1,8 +1,8 @@
-// What the functions of a step are made of: which tensors each reads, and the bodies that several share.
+// The inputs of the functions of a step, and the parts of their bodies that several share.
 //
-// A pipeline's stage is a decoder like any other (models/parts/decoder.h), and its functions are those of a
-// whole model, but that without an embedding it takes the stream [N, D] of the stage before, and without a
-// head it gives one and takes its gradient.
+// A stage of a pipeline is a decoder like any other (models/parts/decoder.h). Its functions are
+// those of a whole model, except that a stage without an embedding receives hidden states [N, D],
+// and a stage without a head sends them and receives their gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,27 +24,27 @@ namespace rondo {
 using Tensors = std::vector<at::Tensor>;
 void append(Tensors& to, const Tensors& from);
 
-// What functions are made for: a model, a stage of it, or the stages of a rank.
+// What functions are built for: a model, one of its stages, or all stages of a rank.
 struct StepContext {
-  std::shared_ptr<const Decoder> model;  // which the forward runs; the whole for the stages of a rank
+  std::shared_ptr<const Decoder> model;  // its forward runs; the whole model for the stages of a rank
   TrainStepOptions options;
-  std::string stage;                      // "stage_3"; empty: all of the model
-  bool embedding = true, head = true;     // that the forward has
-  std::vector<ParameterRule> parameters;  // of all that it is made for, in the table's order
+  std::string stage;                      // "stage_3"; empty: the whole model
+  bool embedding = true, head = true;     // parts of the forward
+  std::vector<ParameterRule> parameters;  // of all parts, in the order of the table
   std::vector<Placement> placements;
   std::vector<ExpertBias> expert_biases;
-  Runs parameter_runs, router_runs;  // where these stand among the whole model's
+  Runs parameter_runs, router_runs;  // their places among those of the whole model
   std::vector<UpdateGroup> update_groups;
   InputSharding sharding;
   ModelInputs inputs;
 
-  // What the loss is, and microbatches are summed in.
+  // Dtype of the loss and of sums over microbatches.
   ir::DType sums() const;
-  // Of all that it is made for, and of the whole model.
+  // Whether these parts have routers, and whether the whole model has any.
   bool has_routers() const { return router_runs.count() > 0; }
   bool model_has_routers() const { return router_runs.of() > 0; }
   bool is_bounded() const { return options.sharding.experts.is_bounded(); }
-  // Whether microbatches add up whole gradients.
+  // Whether microbatches accumulate unsharded gradients.
   bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
 };
 using StepContextPtr = std::shared_ptr<const StepContext>;
@@ -54,11 +54,11 @@ struct StageEnds {
   bool embedding = true, head = true;
 };
 using Decoders = std::vector<std::shared_ptr<const Decoder>>;
-// `parts`: of the model, in its order; the forward is that of a single one.
+// `parts` are parts of the model in its order. With a single one, the context has its forward.
 StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
                                  const StageEnds& ends, const TrainStepOptions& options);
 
-// The batch of a stage as its forward, and its loss or backward, read it.
+// The positions of the batch inputs of a stage, for forward and backward.
 struct BatchInputs {
   Range buffers, expert_biases;
   std::size_t tokens = 0, labels = 0, positions = 0, query_positions = 0, key_positions = 0, borders = 0,
@@ -69,11 +69,12 @@ struct BatchInputs {
   BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows, std::int64_t length);
 };
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step);
-// The stream between two stages, of `rows` of `length` tokens each.
+// The input for hidden states or gradients between two stages, for `rows` rows of `length` tokens
+// each.
 StepInput stream(const StepContext& step, const std::string& name, ir::InputKind kind, std::int64_t rows,
                  std::int64_t length);
 
-// A forward whose backward may come later; what that reads lives as long as this does.
+// A forward whose backward may run later. It keeps alive all that the backward reads.
 struct ForwardPass {
   Tensors shards;     // leaves, detached
   at::Tensor hidden;  // a leaf; undefined with the embedding
@@ -82,28 +83,30 @@ struct ForwardPass {
   RankContext ranks;
   ForwardInputs inputs;
   std::vector<RouterLoad> loads;
-  bool adds_gradients = false;  // the backward does, to sums
+  bool adds_gradients = false;  // the backward adds gradients to sums
 };
-// `sums`: of whole gradients, to which the backward adds its own; none: it reduces them.
+// Runs the forward with gradients. `sums`: the inputs to which the backward adds unsharded
+// gradients; empty: the backward reduce-scatters them.
 std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& step, const BatchInputs& at_input,
                                           const Range& parameters, const Range& sums, const Tensors& inputs);
-// Of what is wanted, one after the other: the shards, unless their gradients were added to sums, then the
-// stream that was received. `gradient` is that of the stream that the stage gave, undefined with the head.
-// `keep`: the pass goes backward once more.
+// Returns gradients: of the shards, unless they were added to sums, then of the received hidden
+// states. `gradient` is the gradient of the hidden states that the stage sent, undefined with a
+// head. `keep`: the pass runs backward again.
 struct Wanted {
   bool parameters = true, hidden = true;
 };
 Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const at::Tensor& gradient,
                      Wanted wanted, bool keep = false);
-// The loss of a batch, or the stream that the stage gives. Without gradients.
+// Returns the loss of a batch, or the hidden states that the stage sends, without gradients.
 at::Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
                     const Tensors& inputs);
 
-// What microbatches add up: gradients, and StepTotals::list(). Each belongs to the functions of a stage and
-// to the update. "grad.NAME" is not yet summed over the replicas, "unsharded_grad.NAME" (of what the rank
-// computes with, flattened, without padding) not over the shards either.
+// Declares the sums over microbatches: gradients, and StepTotals::list(). The functions of a stage
+// and the update share them. "grad.NAME" still has to be reduced over the replicas,
+// "unsharded_grad.NAME" (the part of a parameter that the rank computes with, flattened, without
+// padding) over the shards as well.
 Range gradient_sums(SignatureBuilder& b, const StepContext& step);
-// The sum over all ranks, of this rank's shard, given that of its microbatches.
+// Reduces the sum of one parameter over all ranks and returns the shard of this rank.
 at::Tensor reduced_sum(const StepContext& step, std::size_t parameter, const at::Tensor& sum);
 Range totals_sums(SignatureBuilder& b, const StepContext& step);
 StepTotals totals_from(const StepContext& step, const Tensors& sums);
