@@ -1,6 +1,5 @@
-// From a step function to something that runs it: trace, passes, executor.
-//
-// Compiling needs shapes only, so that it comes before any weight exists; `bind` then takes the state.
+// Compiles a step function: trace, passes, memory plan, executor. Only shapes are needed, so it
+// runs before any weight exists; `bind` then takes the state.
 #pragma once
 
 #include <filesystem>
@@ -25,62 +24,63 @@ namespace rondo {
 
 enum class ExecutorKind { eager, interpreter, replay };
 
-// By the name of the function.
+// Graphs by the name of their function.
 using TracedGraphs = std::map<std::string, ir::Graph>;
 
 struct CompileRequest {
   ExecutorKind executor = ExecutorKind::replay;
   CompileOptions options;
-  // Where graphs are written: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after each, and
-  // NAME.memory.html, the picture of the memory plan. Empty: nowhere.
+  // Folder for dumps: NAME.ir after the last pass and NAME.memory.html, the memory timeline.
+  // dump_all adds NAME.NN-PASS.ir after each pass. Empty means no dumps.
   std::filesystem::path dump_folder;
   bool dump_all = false;
-  // Graphs of these very functions that were traced before, which are taken; others are traced and added.
+  // Cache of traces of these functions. Functions that it lacks are traced and added.
   std::shared_ptr<TracedGraphs> traces = {};
 };
 
 struct CompileReport {
   double trace_ms = 0;
   double passes_ms = 0;  // with the verifier
-  double plan_ms = 0;    // of the memory
+  double plan_ms = 0;    // of the memory plan
   std::size_t traced_nodes = 0;
   std::size_t nodes = 0;
   ir::PipelineReport pipeline;
-  std::size_t segments = 0;  // into how many pieces a device would record the graph; 1: no host read in it
+  std::size_t segments = 0;       // recorded pieces; 1 without host reads
   std::string segments_in_words;  // "3 segments, cut at ..."
-  ir::MemoryReport memory;  // of the plan, whether the executor follows it or not; empty for eager steps
+  ir::MemoryReport memory;        // of the plan, for every executor but eager
 };
 
-// What the executors of one run share, since they take turns. Destroyed after them and before the process
-// groups.
+// Resources that the executors of one run share, since they never run at the same time. Destroyed
+// after them and before the process groups.
 struct SharedResources {
-  std::shared_ptr<ReplayMemory> memory;  // nullptr where nothing is replayed
-  StepWatch* watch = nullptr;            // told of what is recorded; nullptr without recordings
+  std::shared_ptr<ReplayMemory> memory;  // nullptr without replays
+  StepWatch* watch = nullptr;            // watches launches; nullptr without recordings
 };
 
 class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
-  // Of a body, or of two that were merged. `before`: of what was done until then, for one of the bodies.
+  // Compiles a body or two merged bodies. `before` is the report of the work before the cut, for
+  // one body.
   CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before = {});
 
-  // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or
-  // they would wait for each other for ever. Empty for eager steps.
+  // Returns one line per collective in schedule order: op, group, dtype and sizes. Must be equal on
+  // all ranks, which would deadlock otherwise. Empty for eager steps.
   std::string collective_sequence() const;
   const CompileReport& report() const { return report_; }
   const StepFunction& function() const { return function_; }
-  // After the passes; empty for eager steps.
+  // The graph after the passes; empty for eager steps.
   const ir::Graph& graph() const { return graph_; }
 
-  // Bytes that a replay of this needs; 0 for the other executors.
+  // Returns the device bytes that a replay needs; 0 for other executors.
   std::int64_t replay_bytes() const;
   std::int64_t replay_host_bytes() const { return replay_bytes() == 0 ? 0 : plan_.host_arena_bytes; }
 
-  // `shared` comes from share_resources, for this step among others.
+  // `shared` comes from share_resources with this step among the others.
   std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, const SharedResources& shared) const;
 
  private:
-  // `made_by`: who is to blame where the graph is refused.
+  // `made_by` names the origin of the graph, for verifier errors.
   void run_passes(const CompileRequest& request, std::string_view made_by, ir::PipelineHalf half);
 
   StepFunction function_;
@@ -90,18 +90,20 @@ class CompiledStep {
   CompileReport report_;
 };
 
-// A function that runs in bodies (compiler/bodies/bodies.h): they have still to be compiled.
+// The bodies of a function that is cut (compiler/bodies/bodies.h), before they are compiled.
 struct CutFunction {
-  std::vector<ir::BodyGraph> bodies;  // in their order
-  CompileReport report;               // of the trace, and of the passes before the cut
+  std::vector<ir::BodyGraph> bodies;  // in enumeration order
+  CompileReport report;               // of the trace and the passes before the cut
 };
-// REQUIRES: not eager.
+// Traces a function, runs the passes before the cut, and cuts it. REQUIRES: not eager.
 CutFunction cut_function(const StepFunction& function, const CompileRequest& request,
                          const ir::CutOptions& cut);
 
-// Before the first tensor on `device`, where steps will be replayed. On the CPU: cpu_memory::install.
+// Installs the allocator for replays on a GPU. Must run before the first tensor on `device`. The
+// CPU uses cpu_memory::install.
 void prepare_allocator(c10::Device device);
-// For steps that never run at the same time, on `device`. `watch` follows what is recorded and outlives them.
+// Allocates the memory of steps that never run at the same time. `watch` watches launches and
+// outlives the executors.
 SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c10::Device device,
                                 StepWatch* watch = nullptr);
 

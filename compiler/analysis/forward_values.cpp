@@ -1,7 +1,8 @@
-// Every question is asked of a storage's root and not of a value, so that reading a view counts as reading
-// the storage. Views have no decision of their own: recompute_all_but() sweeps the forward once and a view
-// follows what it reads. plan_recompute() then walks from the backward's reads through the nodes that are
-// computed again and stops at what is kept. So a node counts as recomputed only if something really needs it.
+// All queries use the root of a storage and not a value, so that reading a view counts as reading
+// the storage. Views have no decision of their own: recompute_all_but() sweeps the forward once,
+// and a view follows its operands. plan_recompute() then walks from the reads of the backward
+// through the recomputed nodes and stops at saved values. So a node counts as recomputed only if
+// the backward needs it.
 #include "compiler/analysis/forward_values.h"
 
 #include "compiler/analysis/parameters.h"

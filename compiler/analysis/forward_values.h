@@ -1,10 +1,11 @@
-// The forward as a memory policy sees it: which nodes the backward may compute again, what they make, and who
-// reads it.
+// The forward from the view of a memory policy: which nodes the backward may recompute, their
+// results, and the readers.
 //
-// A storage belongs to the node that makes it; views come and go with it. A node is `optional` if it may be
-// kept or computed again: a forward node of a block that makes storages, has no effect that forbids it, and
-// whose results stay in the block's forward and in the backward. Gathering a parameter is no matter of
-// policy: it follows CompileOptions::reshard_after_forward.
+// A storage belongs to the node that makes it, and views are created and dropped with it. A node is
+// `optional` if it may be saved or recomputed: a forward node of a block that makes storages, has
+// no effect that forbids it, and whose results are read only in the block's forward and in the
+// backward. Gathers of parameters are not optional: they follow
+// CompileOptions::reshard_after_forward.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace rondo::ir {
 
-// Whether copies of forward values may serve the node: all of the backward but what the step returns.
+// True where the node may read copies of forward values: in the backward except for the return.
 inline bool is_backward(const Node& node) { return node.phase == Phase::backward && node.op != kReturn; }
 
-// Whether calling an op twice gives the same and harms nobody.
+// True where a second call of the op gives the same result and has no side effect.
 bool is_repeatable(std::string_view op, const CompileOptions& options);
 
 class ForwardValues {
@@ -29,34 +30,35 @@ class ForwardValues {
 
   bool is_optional(NodeIndex node) const { return optional_[node]; }
   std::int32_t block(NodeIndex node) const { return blocks_[node]; }
-  // The node that makes the storage which `value` lives in; -1 for inputs.
+  // Returns the node that makes the storage of `value`; -1 for inputs.
   NodeIndex producer(ValueId value) const { return producer_[value]; }
-  // The forward nodes of a block that make storages, other than gathered parameters, in order.
+  // Returns the forward nodes of a block that make storages, in order, without gathered parameters.
   const std::vector<NodeIndex>& producers_of(std::int32_t block) const { return of_block_[block]; }
-  // Bytes of the storages that a node makes.
+  // Returns the bytes of the storages that a node makes.
   std::int64_t bytes(NodeIndex node) const;
-  // For each node whether a backward node reads a storage that it makes.
+  // Returns for each node whether a backward node reads a storage that it makes.
   IdMap<bool> producers_read_by_backward() const;
 
-  // The decision for each node, views included, if every optional node is computed again unless `keep` says
-  // otherwise.
+  // Returns the decision for each node, views included: every optional node is recomputed unless
+  // `keep` is true for it.
   IdMap<bool> recompute_all_but(const IdMap<bool>& keep) const;
 
  private:
   const Graph& graph_;
-  IdMap<std::int32_t> blocks_, parameters_;  // for each node
-  IdMap<NodeIndex> producer_;                // for each value
-  IdMap<bool> gathered_again_;               // for each node
-  // For each node: somebody outside of the block's forward and the backward reads it.
+  IdMap<std::int32_t> blocks_, parameters_;  // by node
+  IdMap<NodeIndex> producer_;                // by value
+  IdMap<bool> gathered_again_;               // by node
+  // By node: has a reader outside of the block's forward and of the backward.
   IdMap<bool> leaves_;
   IdMap<bool> optional_;
   IdMap<std::vector<NodeIndex>> of_block_;
 };
 
-// What a decision comes to.
+// The consequences of a decision.
 struct RecomputePlan {
-  IdMap<bool> again;          // for each node: the backward really computes it again
-  std::vector<ValueId> kept;  // storages made in a block, gathered parameters aside, that the backward reads
+  IdMap<bool> again;  // by node: the backward recomputes it
+  // Storages of blocks that the backward reads, without gathered parameters.
+  std::vector<ValueId> kept;
   std::int64_t kept_bytes = 0;
 };
 RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute);

@@ -1,5 +1,6 @@
-// Replaces groups of nodes by single ones: what the fuse_* passes share. A pass asks who makes and who reads
-// a value, takes the nodes of a match, says what stands in their place, and finish() writes the graph.
+// Replaces groups of nodes by single nodes; shared by the fuse_* passes. A pass queries makers and
+// readers of values, takes the nodes of a match, and inserts their replacement. finish() rewrites
+// the graph.
 #pragma once
 
 #include <map>
@@ -18,13 +19,13 @@ namespace rondo::ir {
 bool is_sum(const Node& node, ValueId a, ValueId b);
 // The operand of a sum besides `known`, kNoValue if `known` is none.
 ValueId other_operand(const Node& node, ValueId known);
-// Whether the node converts its operand to `dtype` and does nothing else.
+// True where the node only converts its operand to `dtype`.
 bool is_cast(const Node& node, DType dtype);
 
 class Fusion {
  public:
-  // `pass` becomes the origin of new nodes. REQUIRES: no node overwrites anything; `graph` outlives this and
-  // is not changed by others.
+  // `pass` is the origin of new nodes. `graph` outlives this object, and nothing else changes it.
+  // REQUIRES: no node overwrites anything.
   Fusion(Graph& graph, std::string_view pass);
 
   const Graph& graph() const { return graph_; }
@@ -32,20 +33,22 @@ class Fusion {
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
   ValueId result(NodeIndex i) const { return node(i).results[0]; }
 
-  // The node that makes `id`, kNoNode for inputs; with `op`, only if it is of that op.
+  // Returns the node that makes `id`, or kNoNode for inputs; with `op`, also kNoNode for
+  // another op.
   NodeIndex maker(ValueId id) const { return def_use_.maker(id); }
   NodeIndex maker(ValueId id, std::string_view op) const;
-  // In the order of the nodes; one that reads `id` twice is there twice.
+  // Returns the readers in node order; one that reads `id` twice appears twice.
   std::span<const NodeIndex> readers(ValueId id) const { return def_use_.readers(id); }
-  // The reader if there is one only, else kNoNode.
+  // Returns the reader if there is exactly one, or else kNoNode.
   NodeIndex only_reader(ValueId id) const { return def_use_.only_reader(id); }
 
-  // Takes the nodes out, if none of them was taken before, nobody else reads what they make, `results` aside,
-  // and they make none of `operands`, which the new nodes will read.
+  // Takes nodes out of the graph. Returns false and takes nothing if one was taken before, if
+  // another node reads a value that they make, except for `results`, or if they make one of
+  // `operands`, the operands of the new nodes.
   bool take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
             const std::vector<ValueId>& operands);
 
-  // A new node above node `before`, with that node's phase and module.
+  // Inserts a node before node `before`, with its phase and module.
   std::vector<ValueId> insert(NodeIndex before, std::string op, std::vector<Argument> args,
                               std::vector<TensorType> types);
   // Readers of `old` read `by`, which must be new.
@@ -60,7 +63,7 @@ class Fusion {
   std::string_view pass_;
   DefUse def_use_;
   IdMap<bool> taken_;
-  IdMap<std::vector<Node>> inserted_;  // above each node
+  IdMap<std::vector<Node>> inserted_;  // before each node
   IdMap<ValueId> replacement_;
   std::map<std::string, int> fused_;
 };

@@ -1,8 +1,9 @@
-// The memory policy `budget`: up to a number of kept bytes, what saves the most time per byte.
+// The memory policy `budget`: saves the values that save the most time per byte, up to a number
+// of bytes.
 //
-// A knapsack filled greedily. Nodes that stand in the same place of equal blocks are one class, taken whole
-// while it fits, else for the last blocks, whose values live the shortest. Times are the roofline of a device
-// (cost_model.h).
+// A knapsack filled greedily. Nodes at the same position of equal blocks are one class. A class is
+// taken completely if it fits, or else for the last blocks, whose values have the shortest
+// lifetimes. Times are the roofline of a device (cost_model.h).
 #pragma once
 
 #include "compiler/analysis/forward_values.h"
@@ -10,8 +11,9 @@
 
 namespace rondo::ir {
 
-// The budget is options.memory_budget_gib, or the share options.memory_budget of what policy none keeps
-// beyond full. Throws Error(config) if even full keeps more than memory_budget_gib.
+// The budget is options.memory_budget_gib, or else full plus the share
+// options.memory_budget of what policy none saves beyond full. Throws Error(config) if even
+// full saves more than memory_budget_gib.
 MemoryDecision fill_budget(const Graph& graph, const ForwardValues& forward, const CompileOptions& options);
 
 }  // namespace rondo::ir

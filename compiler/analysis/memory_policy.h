@@ -1,20 +1,22 @@
-// Which values of the forward the backward keeps, and which it computes again.
+// Decides which values of the forward are saved for the backward, and which are recomputed.
 //
-// Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always
-// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-reduces and, unless
-// CompileOptions::recompute_all_to_all is set, all-to-alls. The policies, from the most kept to the least:
+// Only nodes of a block (Graph::blocks) and gathers of parameters are ever recomputed. Always
+// saved: values that leave their block, results of random ops, host reads, reduce-scatters,
+// all-reduces and, unless CompileOptions::recompute_all_to_all is set, all-to-alls. The policies,
+// from the most saved to the least:
 //
-//   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
-//   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's
+//   none      saves all; only gathered parameters follow CompileOptions::reshard_after_forward
+//   default   saves expensive results: matrix products, attention, top-k, sorts, maxima
+//             (torchtitan's
 //             selective policy)
-//   eager     the same, but every second matrix product of a block is computed again (its eager one)
-//   min_cut   the fewest bytes such that nothing expensive is computed again: a minimum cut in each block
-//   between
-//             what is there anyway and what the backward reads
-//   budget    what saves the most time per byte, up to a number of bytes
-//   full      nothing but what is always kept, and CompileOptions::full_recompute_save_ops
+//   eager     as default, but recomputes every second matrix product of a block (torchtitan's eager
+//             policy)
+//   min_cut   saves the fewest bytes such that no expensive op is recomputed: a minimum cut in each
+//             block between values that are available anyway and the reads of the backward
+//   budget    saves what saves the most time per byte, up to a number of bytes
+//   full      saves what is always saved, and CompileOptions::full_recompute_save_ops
 //
-// sac_and_offload decides like default.
+// sac_and_offload decides as default does.
 #pragma once
 
 #include <string>
@@ -26,18 +28,19 @@
 
 namespace rondo::ir {
 
-// Whether what an op makes is worth keeping, by policy default.
+// True where policy default saves the results of the op.
 bool is_expensive(std::string_view op);
-// Whether policy eager keeps what an op of a block makes; but for every second product of a layer, which it
-// does not.
+// True where policy eager saves the results of an op in a block, except for every second product of
+// a layer.
 bool eager_policy_keeps(std::string_view op);
 
 struct MemoryDecision {
-  IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
-  std::vector<std::string> notes;  // what could not be done as asked
+  IdMap<bool> recompute;           // by node: recomputed if the backward needs it
+  std::vector<std::string> notes;  // requests that could not be met
 };
-// REQUIRES: no node overwrites anything. Throws Error(config) for a selector of full_recompute_save_ops that
-// matches no node of a block (of a stage it is a note), and for a budget below what is always kept.
+// Throws Error(config) for a selector of full_recompute_save_ops that matches no node of a block
+// (in a stage it is a note), and for a budget below what is always saved. REQUIRES: no node
+// overwrites anything.
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options);
 
 }  // namespace rondo::ir

@@ -59,7 +59,8 @@ std::vector<bool> MinCut::behind_cut() {
     while (push(source_, kEndless) > 0) {
     }
   }
-  // Backwards over what still has room: an edge at -> to has room if its reverse edge says so.
+  // Walks backwards over residual capacity: the edge at -> to has capacity left if its reverse
+  // says so.
   std::vector<bool> reaches(edges_.size(), false);
   reaches[sink_] = true;
   std::queue<std::size_t> open({sink_});

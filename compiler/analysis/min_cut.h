@@ -1,5 +1,5 @@
-// Minimum cut of a small directed graph with capacities on nodes. (Dinic's algorithm; Even and Tarjan,
-// "Network Flow and Testing Graph Connectivity", 1975.)
+// Minimum cut of a small directed graph with capacities on nodes. (Dinic's algorithm; Even and
+// Tarjan, "Network Flow and Testing Graph Connectivity", 1975.)
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ class MinCut {
  public:
   // Nodes are 0 ... count-1.
   explicit MinCut(std::size_t count);
-  void set_capacity(std::size_t node, std::int64_t capacity);  // of passing through it; 0 at first
-  void connect(std::size_t from, std::size_t to);              // never cut
+  void set_capacity(std::size_t node, std::int64_t capacity);  // initially 0
+  void connect(std::size_t from, std::size_t to);              // an edge that is never cut
   void source(std::size_t node);                               // flow begins here
-  void sink(std::size_t node);                                 // and ends here
+  void sink(std::size_t node);                                 // flow ends here
 
-  // For each node whether it lies behind the cheapest set of nodes that parts sources from sinks: what a sink
-  // draws on and no source reaches any more. Of several cheapest sets it is the one nearest to the sinks.
-  // Call once.
+  // Returns for each node whether it is behind the cheapest set of nodes that separates sources
+  // from sinks: a sink depends on it, and no source reaches it. Among several cheapest sets it
+  // takes the one nearest to the sinks. Call once.
   std::vector<bool> behind_cut();
 
  private:

@@ -1,4 +1,5 @@
-// What a graph says about its parameters: which nodes gather or reduce one, and which buckets they form.
+// Queries about a graph's parameters: which nodes gather or reduce one, and which buckets
+// they form.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +12,23 @@
 
 namespace rondo::ir {
 
-// For each node the index of the parameter input whose name is the node's module, -1 for the others. Such a
-// node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient
-// (cast, padding, reduce-scatter, all-reduce, wait), in the backward, or what microbatches added up of it in
-// the update: parallel/simple_fsdp.h.
+// Returns for each node the index of the parameter input whose name is the node's module, or -1.
+// Such a node gathers the parameter in any phase (cast, all-gather, wait, views). Or it reduces its
+// gradient in the backward, or the sum over microbatches in the update (cast, padding,
+// reduce-scatter, all-reduce, wait). See parallel/simple_fsdp.h.
 IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 
-// Whether a node may be a part of gathering a parameter, of which nothing else in the step takes note: it
-// computes, or is one end of a collective.
+// True where a node may be part of a gather of a parameter without effects on the rest of the step:
+// it computes, or is one end of a collective.
 bool may_gather(const Node& node);
 
-// For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)`
-// admits.
+// Returns for each value whether it is a parameter, or computed from parameters alone by nodes that
+// `may(index)` admits.
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
-// For each input whether its gathered copy lives from the forward into the backward, under
-// CompileOptions::reshard_after_forward: `never` keeps all, `always` none, `all_but_last` those of the bucket
-// that the forward gathers last.
+// Returns for each input whether its gathered copy lives from the forward into the backward, under
+// CompileOptions::reshard_after_forward. `never` keeps all, `always` keeps none, and `all_but_last`
+// keeps the bucket that the forward gathers last.
 IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard);
 
 }  // namespace rondo::ir

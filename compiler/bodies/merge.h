@@ -1,5 +1,6 @@
-// A forward and a backward of different microbatches, as one graph: so that the one computes while the other
-// communicates, once a pass has put their nodes into one order (passes/overlap_microbatches.cpp). Plain C++.
+// Merges a forward and a backward of different microbatches into one graph. Each then computes
+// while the other communicates, once passes/overlap_microbatches.cpp has ordered their nodes.
+// Plain C++.
 #pragma once
 
 #include <string>
@@ -9,14 +10,14 @@
 
 namespace rondo::ir {
 
-// The nodes of `forward`, then those of `backward`, then sums of both. An input of both is one: a parameter,
-// or other state. What belongs to a microbatch or lies in its slot, kinds `batch` and `saved`, is two, named
-// by name_in_pair.
+// Returns the nodes of `forward`, then those of `backward`, then the sums of both. A common input,
+// such as a parameter, is one input. Inputs of kinds `batch` and `saved` belong to a microbatch, so
+// each body has its own, named by name_in_pair.
 Graph merge_bodies(const Graph& forward, const Graph& backward);
 
-// "forward.tokens", "backward.tokens".
+// Returns "forward.tokens" or "backward.tokens".
 std::string name_in_pair(bool of_forward, std::string_view name);
-// What name_in_pair was given. REQUIRES: one of its results.
+// Inverts name_in_pair. REQUIRES: a result of name_in_pair.
 struct NameInPair {
   bool of_forward = true;
   std::string name;

@@ -1,5 +1,5 @@
-// replay_device.h on the CPU: arenas of cpu_memory.h, calls that are done when they return, and no
-// recordings.
+// replay_device.h on the CPU: arenas of cpu_memory.h, calls that are complete when they return, and
+// no recordings.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// REQUIRES: cpu_memory::install() came before the first tensor; without it results are copied to their place.
+// REQUIRES: cpu_memory::install() ran before the first tensor; without it, results are copied to
+// their place.
 std::shared_ptr<ReplayDevice> make_cpu_device();
 
 }  // namespace rondo

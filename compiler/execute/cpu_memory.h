@@ -1,7 +1,8 @@
-// The CPU allocator of the worker: counts tensor bytes, and lets a replay say where an op's results go.
+// The CPU allocator of the worker. It counts tensor bytes, and places the results of an op for
+// a replay.
 //
-// Installed once, before the first tensor (`install`). Blocks are 64-byte aligned. Counters and allocation
-// are thread-safe; a placement belongs to the thread that made it.
+// `install` runs once, before the first tensor. Blocks are 64-byte aligned. Counters and allocation
+// are thread-safe; a placement belongs to its thread.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,14 @@ void install();
 
 bool is_in_arena(const void* address);
 
-// Bytes in live blocks now, and the most there were since the last `reset_peak`. Arenas count as a whole.
+// Bytes in live blocks, and their peak since the last `reset_peak`. Arenas count as a whole.
 std::int64_t live_bytes();
 std::int64_t peak_bytes();
 void reset_peak();
-// Requests served since start.
+// Returns the number of requests since the start.
 std::int64_t allocation_count();
 
-// One block that a replay divides up. Freed on destruction, unless somebody still holds memory in it.
+// One block that a replay divides up. Destruction frees it unless blocks in it are unreleased.
 class Arena {
  public:
   explicit Arena(std::size_t bytes);
@@ -35,7 +36,7 @@ class Arena {
 
   char* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Blocks in here that an op or a collective was given and has not released.
+  // Returns the number of blocks in it that an op or a collective has not released.
   std::int64_t blocks() const;
 
  private:
@@ -43,23 +44,23 @@ class Arena {
   std::size_t size_;
 };
 
-// While alive, requests of this thread are placed. At most one a thread.
+// Places the requests of this thread during its lifetime. At most one a thread.
 class ResultPlacement {
  public:
-  // `room`: free parts of an arena, aligned to 64 bytes; what does not fit comes from the heap.
+  // `room` lists free parts of an arena, aligned to 64 bytes; other temporaries use the heap.
   ResultPlacement(std::span<const PlacedResult> results, std::span<const std::span<char>> room);
   ~ResultPlacement();
   ResultPlacement(const ResultPlacement&) = delete;
   ResultPlacement& operator=(const ResultPlacement&) = delete;
 
-  // nullptr: take it from the heap.
+  // Returns nullptr for a request that the heap must serve.
   void* take(std::size_t bytes);
-  // Bytes of temporaries that came from the heap so far.
+  // Returns the bytes of temporaries served by the heap so far.
   std::size_t heap_bytes() const { return heap_bytes_; }
 
  private:
   UnplacedResults results_;
-  std::vector<std::span<char>> room_;  // what is left of it
+  std::vector<std::span<char>> room_;  // the unused rest
   std::size_t heap_bytes_ = 0;
 };
 

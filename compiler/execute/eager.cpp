@@ -1,4 +1,4 @@
-// The step function itself, called with real tensors: the plain reference that graphs are compared with.
+// Runs the step function itself with real tensors: the reference for graphs.
 #include "compiler/execute/executor.h"
 #include "compiler/execute/input_contract.h"
 

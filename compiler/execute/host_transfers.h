@@ -1,8 +1,9 @@
-// What a step takes from the host and gives to it while the device goes on computing: batches that the device
-// fetches by itself, and numbers that are read later than they are asked for. Where CUDA replays, both lie in
-// pinned memory of its; elsewhere a copy is done when it is called.
+// Transfers between a step and the host that overlap compute: batches that the device copies
+// asynchronously, and deferred readback of numbers. Where CUDA replays, both use pinned memory;
+// elsewhere a copy is complete when its call returns.
 //
-// Memory is taken by the constructor, or at the first use, so that a recording that comes later meets no
+// Memory is allocated by the constructor or at the first use, so that later recordings contain no
+// allocation. Not thread-safe.
 // allocation. Not thread-safe.
 #pragma once
 
@@ -17,13 +18,13 @@ namespace rondo {
 
 class StagedBatches {
  public:
-  // For batches that replays with `memory` (nullptr: there are none) fetch, `under_way` of them at a time at
-  // most.
+  // Stages batches for replays with `memory` (nullptr without replays), at most `under_way` of them
+  // at a time.
   StagedBatches(std::shared_ptr<ReplayMemory> memory, std::size_t under_way)
       : memory_(std::move(memory)), sets_(under_way) {}
 
-  // The batch, in tensors that stand until `under_way` more batches have come. REQUIRES: the same shapes and
-  // dtypes, always.
+  // Returns the batch in tensors that stay valid until `under_way` more batches are staged.
+  // REQUIRES: the same shapes and dtypes in every call.
   std::vector<at::Tensor> stage(const std::vector<at::Tensor>& batch);
 
  private:
@@ -32,20 +33,20 @@ class StagedBatches {
   std::size_t next_ = 0;
 };
 
-// A queue of questions to the device.
+// A queue of numbers that the device sends to the host.
 class DeferredReadback {
  public:
-  static constexpr std::size_t kMostBytes = 1 << 20;  // of one answer: counts of 256 experts in 1,000 layers
-  // `memory`, `under_way`: as above.
+  static constexpr std::size_t kMostBytes = 1 << 20;  // of a slot: 256 experts, 1,000 layers
+  // `memory` is as above; `under_way` is the number of slots.
   DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way);
-  ~DeferredReadback();  // waits for what was not read
+  ~DeferredReadback();  // waits for unread slots
   DeferredReadback(const DeferredReadback&) = delete;
   DeferredReadback& operator=(const DeferredReadback&) = delete;
 
-  // Copies them when the device has done what was issued so far. REQUIRES: the same shape and dtype, always.
+  // Enqueues a copy after the work issued so far. REQUIRES: the same shape and dtype in every call.
   void enqueue(const at::Tensor& numbers);
-  // The oldest that were asked for and not read, on the host; they stand until `under_way` more are asked
-  // for. Waits for their copy and for nothing behind it.
+  // Returns the oldest unread numbers, on the host; they stay valid until `under_way` more are
+  // enqueued. Waits for their copy only.
   at::Tensor read();
 
  private:

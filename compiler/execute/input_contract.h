@@ -1,5 +1,5 @@
-// Checks at every run that the inputs are what the step was traced for, says where the step runs: where its
-// state lies, and puts new state into the state's own tensors. The contract stands in executor.h.
+// Checks at every run that the inputs match the traced step. Determines the device of the step from
+// its state, and writes new state into the state's own tensors. executor.h has the contract.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +15,9 @@ namespace rondo {
 
 class InputContract {
  public:
-  // `inputs`: names, kinds and types in the function's order; `state`: one tensor per input that is not of
-  // kind batch, all on one device, or Error(graph) names two that are not; `without_state`: the device of a
-  // step that has none.
+  // `inputs` has names, kinds and types in the function's order. `state` has one tensor per input
+  // that is not of kind batch. Throws Error(graph) with two names where they are on different
+  // devices. `without_state` is the device of a step without state.
   struct Expected {
     std::string name;
     ir::InputKind kind;
@@ -27,29 +27,31 @@ class InputContract {
                 c10::Device without_state = c10::kCPU);
 
   c10::Device device() const { return device_; }
-  // All inputs in the function's order, after checking both the state and the batch.
+  // Checks the state and the batch, and returns all inputs in the function's order.
   std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
-  // The same with the batch on the device of the step. A batch in pinned memory must stand until the step is
-  // done.
+  // As check, with the batch on the device of the step. A batch in pinned memory must stay valid
+  // until the step is done.
   std::vector<at::Tensor> check_and_move(const std::vector<at::Tensor>& batch) const;
-  // After a step: copies each output that updates an input into that input's tensor, unless it is that memory
-  // already; returns the rest. Error(graph): an output is not on the device of the step.
+  // After a step, copies each output that updates an input into that input's tensor, unless it
+  // is that memory already. Returns the other outputs. Throws Error(graph) for an output on
+  // another device.
   std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
                                      const std::vector<at::Tensor>& tensors) const;
   const std::vector<at::Tensor>& state() const { return state_; }
-  // The state tensor that input `index` (of all inputs) is bound to.
+  // Returns the state tensor of input `index`, counted over all inputs.
   const at::Tensor& state_of(std::size_t index) const { return state_[state_index_[index]]; }
 
  private:
   std::vector<Expected> inputs_;
   std::vector<at::Tensor> state_;
-  std::vector<std::size_t>
-      state_index_;  // of each input in the state; of a batch input, that of the next state input
+  // By input: its index in the state; for a batch input, the index of the next state input.
+  std::vector<std::size_t> state_index_;
   c10::Device device_;
-  std::vector<const void*> addresses_;  // of the state, when it was bound
+  std::vector<const void*> addresses_;  // of the state, at binding
 };
 
-// Where batch inputs lie on a device: one tensor a name and type, for all steps that take turns.
+// The batch inputs on a device: one tensor a name and type, shared by steps that never run at the
+// same time.
 class SharedBatch {
  public:
   at::Tensor place(const std::string& name, const ir::TensorType& type, c10::Device device);
@@ -58,7 +60,7 @@ class SharedBatch {
   std::map<std::pair<std::string, std::vector<std::int64_t>>, at::Tensor> tensors_;
 };
 
-// The contract's view of a graph's inputs, with each input's type taken from its value.
+// Returns the contract's view of a graph's inputs, each with the type of its value.
 std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph);
 
 }  // namespace rondo

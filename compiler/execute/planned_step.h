@@ -1,8 +1,8 @@
-// A graph laid over memory: a tensor for every value at its planned address, made once, and what a step does
-// as a list of instructions, which a replay (replay.cpp) has called or recorded by a device.
+// A graph bound to memory: a tensor for every value at its planned address, created once, and the
+// step as a list of instructions. A replay (replay.cpp) lets a device call or record them.
 //
-// Views are made here and cost nothing later; the return node stands for the copies of what updates the state
-// without standing in it. Not thread-safe.
+// Views are created here and cost nothing later. Copies of new state that is not at the state's
+// address belong to the return node. Not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,10 @@ class Instruction {
   Instruction(std::size_t index, const ir::Node& node) : index_(index), node_(&node) {}
   virtual ~Instruction() = default;
 
-  // Calls the kernels. Whoever calls this lets the allocator hand out `placements()` for what they ask for.
+  // Calls the kernels. REQUIRES: the allocator hands out `placements()` for their requests.
   virtual void call() = 0;
-  // Brings results that the kernels left elsewhere to their place. Returns how many. REQUIRES: right after
-  // call().
+  // Copies misplaced results to their addresses. Returns their number. REQUIRES: right
+  // after call().
   virtual std::int64_t settle() { return 0; }
 
   std::size_t index() const { return index_; }  // of the node
@@ -41,35 +41,36 @@ class Instruction {
   const ir::Node* node_;
 };
 
-// Where the plan's arenas lie. They outlive the step.
+// The plan's arenas, which outlive the step.
 struct StepMemory {
   c10::Device device = c10::kCPU;
   char* arena = nullptr;
   char* host = nullptr;
-  SharedBatch* batch = nullptr;  // nullptr: the step has its own
+  SharedBatch* batch = nullptr;  // nullptr for a step with its own batch
 };
 
 class PlannedStep {
  public:
-  // Throws Error(graph): an op, a collective or a state tensor that does not fit.
+  // Throws Error(graph) for an unsupported op or collective, and for a state tensor that does
+  // not match.
   PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, const StepMemory& memory,
               std::vector<at::Tensor> state);
   PlannedStep(const PlannedStep&) = delete;
   PlannedStep& operator=(const PlannedStep&) = delete;
   ~PlannedStep();
 
-  // A run: check the inputs and copy the batch in, then each instruction in order. A batch in pinned memory
-  // must stand until the copies are done.
+  // A run checks the inputs, copies the batch in, and calls each instruction in order. A batch in
+  // pinned memory must stay valid until the copies are done.
   void copy_batch_in(const std::vector<at::Tensor>& batch);
   const std::vector<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
-  // The plain results, in the function's order: the same tensors after every run.
+  // Returns the plain results in the function's order: the same tensors after every run.
   const std::vector<at::Tensor>& results() const { return results_; }
 
   const ir::Graph& graph() const { return graph_; }
   const ir::MemoryPlan& plan() const { return plan_; }
   std::int64_t views() const { return views_; }
-  std::int64_t batch_bytes() const { return batch_bytes_; }  // copied in, each run
-  std::int64_t state_bytes() const { return state_bytes_; }  // copied to the state by instructions, each run
+  std::int64_t batch_bytes() const { return batch_bytes_; }  // copied in each run
+  std::int64_t state_bytes() const { return state_bytes_; }  // copied by instructions in each run
 
  private:
   class Builder;
@@ -77,11 +78,11 @@ class PlannedStep {
   ir::Graph graph_;
   InputContract contract_;
   ir::MemoryPlan plan_;
-  // What instructions share: the stack of the calls, and the work of collectives under way.
+  // State of the instructions: the stack of calls, and the work of collectives in flight.
   struct Shared;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Instruction>> instructions_;
-  std::vector<std::pair<std::size_t, at::Tensor>> batch_;  // index among the inputs, and its tensor here
+  std::vector<std::pair<std::size_t, at::Tensor>> batch_;  // input index, tensor
   std::vector<at::Tensor> results_;
   std::int64_t views_ = 0, batch_bytes_ = 0, state_bytes_ = 0;
 };

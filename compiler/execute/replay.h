@@ -1,15 +1,17 @@
-// Plays a fixed plan: tensors, arguments and addresses are resolved once (planned_step.h), and a step is a
-// list of instructions that a device calls, or has recorded.
+// Runs a fixed plan. Tensors, arguments and addresses are resolved once (planned_step.h), and a
+// step is a list of instructions that a device calls or has recorded.
 //
-// Where the graph has segments (compiler/ir/segments.h), the device records each once and launches it from
-// then on. Run 1 is the warm-up: a real step, with temporaries from the device's pool. Run 2 records each
-// segment, which executes nothing, and launches it. Later runs launch. What stands in no segment, and on the
-// CPU that is all, the host calls in every run. State is read and written where it stands; the batch is
-// copied in, and its bytes are all that is copied to the device in a step. Results stand in the plan's memory
-// and are overwritten by the next run. Inputs are checked before every run, as executor.h says.
+// Where the graph has segments (compiler/ir/segments.h), the device records each segment once and
+// launches it from then on. Run 1 is the warm-up: a real step, with temporaries from the device's
+// pool. Run 2 records each segment, which executes nothing, and launches it. Later runs launch. The
+// host calls all instructions outside of segments in every run; on the CPU these are all
+// instructions. State is read and written in place. The batch is copied in, and nothing else is
+// copied to the device in a step. Results are in the plan's memory and overwritten by the next run.
+// Inputs are checked before every run, as in executor.h.
 //
-// Whatever ends the executor, its recordings are destroyed first, once each; then its tensors; and the pool
-// when the last executor that shares it is gone. After a run that failed, further runs are refused.
+// However the executor ends, its recordings are destroyed first, once each, then its tensors. The
+// pool is destroyed with the last executor that shares it. After a run that failed, further runs
+// are refused.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,11 +29,11 @@
 
 namespace rondo {
 
-// The private pool of a device and the plan's arenas in it; one at a time. Replays that never run at the same
-// time share it, as CUDA graphs share a pool; the results of one stand until another of them runs.
+// The private pool of a device with the plan's arenas. Replays that never run at the same time
+// share it, as CUDA graphs share a pool. The results of one are valid until another one runs.
 class ReplayMemory {
  public:
-  // Holds plan.arena_bytes and plan.host_arena_bytes or more: the most that one of the plans needs.
+  // Allocates the maximum over the plans of arena_bytes and of host_arena_bytes.
   ReplayMemory(std::shared_ptr<ReplayDevice> device, std::int64_t bytes, std::int64_t host_bytes = 0);
   ~ReplayMemory();
   ReplayMemory(const ReplayMemory&) = delete;
@@ -49,10 +51,11 @@ class ReplayMemory {
   SharedBatch batch_;
 };
 
-// `graph`: its segments come from the pass cudagraph. Throws Error(graph): an op, a collective or a state
-// tensor that does not fit; where there are segments also inputs, by name, that are no dense tensors on the
-// device. A segment that cannot be recorded is Error(graph) in run 2 and names op, module and likely cause.
-// `watch` is told of every segment; nullptr: nobody watches. The executor's stats are complete after run 2.
+// Makes a replay of a graph with the segments of the pass cudagraph. Throws Error(graph) for an
+// unsupported op or collective, and for a state tensor that does not match. With segments, it also
+// names inputs that are not dense tensors on the device. In run 2, a segment that cannot be
+// recorded throws Error(graph) with op, module and likely cause. `watch` watches every segment
+// unless it is nullptr.
 std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                       std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state,
                                       StepWatch* watch = nullptr);

@@ -1,5 +1,5 @@
-// Where an executor is in its step, for whoever asks: the crash report, the record of collectives and the
-// notes of progress always, a profile while it runs. Plain C++.
+// Reports the position of an executor in its step: always to the crash report, the record of
+// collectives and the progress notes, and to a profile while one runs. Plain C++.
 #pragma once
 
 #include <functional>
@@ -9,30 +9,32 @@
 
 namespace rondo {
 
-// Told of the runs of all executors on the thread that installed it. Segments that a device replays are one
-// launch without nodes; a run of which several are issued begins several times.
+// Observes the runs of all executors on the thread that installed it. A segment that a device
+// replays is one launch without nodes. A run with several parts that the host calls begins once for
+// each part.
 class RunObserver {
  public:
-  // `graph`: nullptr of an eager run, which tells no nodes but opens scopes (support/scope.h).
+  // `graph` is nullptr for an eager run, which reports no nodes but opens scopes (support/scope.h).
   virtual void run_begins(const std::string& function, const ir::Graph* graph) = 0;
   virtual void node_begins(const ir::Graph& graph, const ir::Node& node) = 0;
   virtual void run_ends() = 0;
-  // A part of a step with runs in it, or none: "1F3", "0SEND_F1". One at a time.
+  // An action is a part of a step, with or without runs in it: "1F3", "0SEND_F1". One at a time.
   virtual void action_begins(const std::string& action) = 0;
   virtual void action_ends() = 0;
 
  protected:
   ~RunObserver() = default;
 };
-// REQUIRES: at most one a thread, which outlives its installation. nullptr removes it.
+// Installs an observer, at most one a thread; nullptr removes it. REQUIRES: it outlives
+// its installation.
 void set_run_observer(RunObserver* observer);
 
-// An executor's run, from its first node to its end, whichever way that comes. Without an observer a node
+// An executor's run, from its first node to its end in every case. Without an observer, a node
 // costs some twenty stores and a branch.
 class ObservedRun {
  public:
   explicit ObservedRun(const ir::Graph& graph);
-  explicit ObservedRun(const std::string& function);  // that runs eagerly
+  explicit ObservedRun(const std::string& function);  // an eager run
   ~ObservedRun();
   ObservedRun(const ObservedRun&) = delete;
   ObservedRun& operator=(const ObservedRun&) = delete;
@@ -45,7 +47,7 @@ class ObservedRun {
   const ir::Graph* graph_ = nullptr;
 };
 
-// An action, from its begin to its end. `name` is asked only where somebody observes.
+// An action, from its begin to its end. `name` is called only for an observer.
 class ObservedAction {
  public:
   explicit ObservedAction(const std::function<std::string()>& name);

@@ -2,9 +2,9 @@
 //   %6: f32[8] = aten.mul.Tensor(%1, %2)    ->    %7: f32[8] = aten.add.Tensor(%5, %5, 1)
 //   %7: f32[8] = aten.add.Tensor(%5, %6, 1)
 //
-// Since a value names one content of a storage, equal operands mean equal contents, writes or not. What must
-// not be merged is a result that is itself overwritten later, and results that update two states: each needs
-// its own storage.
+// A value names one content of a storage, so equal operands mean equal contents, with or without
+// writes. A result that is overwritten later must not be merged, nor results that update two
+// states: each needs its own storage.
 #include "compiler/analysis/equal_nodes.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"

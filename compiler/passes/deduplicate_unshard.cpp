@@ -1,4 +1,4 @@
-// A parameter that several places gather is gathered once.
+// Gathers a parameter once that several nodes gather.
 //
 //   forward embedding.weight                        forward embedding.weight
 //     %2 = all_gather_into_tensor(%0, 2, "dp")        %2 = all_gather_into_tensor(%0, 2, "dp")
@@ -7,8 +7,8 @@
 //     %7 = all_gather_into_tensor(%0, 2, "dp")
 //     %8 views %7 = wait_tensor(%7)                   (readers of %8 read %3)
 //
-// Within a phase, since the gathered copy is freed between forward and backward; over all phases for the
-// parameters whose copy is kept (CompileOptions::reshard_after_forward).
+// Merges gathers within a phase, since the gathered copy is freed between forward and backward.
+// Merges over all phases for parameters whose copy is kept (CompileOptions::reshard_after_forward).
 #include <algorithm>
 
 #include "compiler/analysis/equal_nodes.h"

@@ -1,5 +1,5 @@
-// A node is dead if no living node reads its results and it does nothing else. Assertions that a
-// device checks while it computes do nothing that a step's results depend on, and go.
+// A node is dead if no live node reads its results and it has no effect. Assertions that a device
+// checks during compute have no effect on the results of a step, so they are removed.
 #include <algorithm>
 
 #include "compiler/ir/def_use.h"

@@ -1,9 +1,9 @@
 //   %3 = aten.mm.default(%1, %2)                   %4 = aten.addmm.default(%0, %1, %2, 1, 1)
 //   %4 = aten.add.Tensor(%0, %3, 1)          ->
 //
-// Where the product is the later of the two and nobody else reads them: addmm then adds in place
-// (passes/reinplace.cpp), and the sum costs no traffic of its own. A tensor that lives on would be copied
-// first, which is no less traffic than the sum.
+// Applies where the product is the later of the two operands and the sum is the only reader of
+// both. addmm then adds in place (passes/reinplace.cpp), without memory traffic for the sum. A
+// tensor that is read later would be copied first, which is as much traffic as the sum.
 #include "compiler/analysis/fusion.h"
 #include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"

@@ -1,6 +1,7 @@
-// The passes. All take a verified graph and leave one, in time linear in the graph unless they say otherwise,
-// and return what is to be said in the log. What each does, needs and guarantees, and in which order they
-// run, is in compiler/passes/pipeline.cpp; how, in a file of its name.
+// The passes. Each takes a verified graph, leaves a verified graph, runs in time linear in the
+// graph unless stated otherwise, and returns notes for the log. compiler/passes/pipeline.cpp lists
+// what each pass does, needs and guarantees, in the order in which they run. A pass is implemented
+// in the file of its name.
 #pragma once
 
 #include "compiler/analysis/notes.h"

@@ -1,10 +1,10 @@
-// An op gets its in-place form where nobody reads the overwritten storage afterwards.
+// Replaces an op by its in-place form where no node reads the overwritten storage afterwards.
 //
 //   %5: f32[8] = aten.mul.Tensor(%4, %1)    ->    %5: f32[8] writes %4 = aten.mul_.Tensor(%4, %1)
 //
-// "Storage" and not "value": a view of %4 that is read later keeps the op as it is, and so does a collective
-// that has read %4 and is not waited for yet. An input is overwritten only if it gets new content in the end:
-// by that, or on the way there by what is not returned.
+// The rule is about storages, not values: a later reader of a view of %4 keeps the op, and so does
+// a collective in progress that reads %4. An input is overwritten only if it gets new content in
+// the end: by that content, or before it by a value that is not returned.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -17,7 +17,8 @@
 namespace rondo::ir {
 namespace {
 
-// Whether two indices never reach one element: sorted by stride, each stride passes over all below it.
+// True where no two indices reach one element: sorted by stride, each stride exceeds the reach of
+// those before it.
 bool is_free_of_overlap(const TensorType& type) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;
   for (std::size_t i = 0; i < type.sizes.size(); ++i)
@@ -68,14 +69,14 @@ class Reinplacer {
   }
 
  private:
-  // The storage a value lives in, with the writes made so far.
+  // Returns the storage of a value after the writes so far.
   ValueId storage(ValueId id) {
     ValueId& root = roots_[id];
     while (merged_[root] != root) root = merged_[root] = merged_[merged_[root]];
     return root;
   }
 
-  // Empty if there is something among them that is no tensor of this graph.
+  // Returns an empty list if one of them is not a tensor of this graph.
   static std::vector<ValueId> overwritten_operands(const Node& node, int count) {
     std::vector<ValueId> targets;
     for (std::size_t arg = 0; arg < static_cast<std::size_t>(count) && arg < node.args.size(); ++arg) {
@@ -96,13 +97,13 @@ class Reinplacer {
     if (targets.empty() || targets.size() != node.results.size()) return false;
     for (std::size_t k = 0; k < targets.size(); ++k)
       if (!is_free(node.results[k], targets[k], i)) return false;
-    for (ValueId id : targets) {  // each target a storage of its own
+    for (ValueId id : targets) {  // each target needs its own storage
       if (claimed_[storage(id)] == i) return false;
       claimed_[storage(id)] = i;
       target_[storage(id)] = id;
     }
-    // The other arguments may be the target itself (x * x), but not another view of its storage. A product
-    // reads all of its factors until it is done.
+    // The other arguments may be the target itself (x * x), but not another view of its storage. A
+    // product reads all its factors until it ends.
     bool conflict = false;
     std::size_t reads = 0;
     for_each_operand(node, [&](ValueId id) {
@@ -120,7 +121,7 @@ class Reinplacer {
     if (last_needed_[old] > i || !is_free_of_overlap(type)) return false;
     if (const ValueId input = input_[old]; input != kNoValue)
       return updates_[result] == input || (updated_[input] && !returned_[storage(result)]);
-    // A part of a larger storage would keep all of it alive.
+    // A part of a larger storage would keep the whole storage alive.
     return storage_bytes(type) == storage_bytes(graph_.value(old).type);
   }
 
@@ -133,13 +134,13 @@ class Reinplacer {
 
   Graph& graph_;
   IdMap<ValueId> roots_;
-  IdMap<NodeIndex> last_needed_;  // for a root
-  IdMap<ValueId> merged_;         // for a root: the root of the storage it was written into
-  IdMap<ValueId> input_;          // for a storage: the input it belongs to
-  IdMap<ValueId> updates_;        // for a value: the input that it is returned for
-  IdMap<bool> updated_;           // for an input: a value is returned for it
-  IdMap<bool> returned_;          // for a root: a value in it is returned
-  IdMap<std::int32_t> claimed_;   // for a storage: the last node that wanted to overwrite it,
+  IdMap<NodeIndex> last_needed_;  // by root
+  IdMap<ValueId> merged_;         // by root: the root of the storage it was written into
+  IdMap<ValueId> input_;          // by storage: its input
+  IdMap<ValueId> updates_;        // by value: the input that it is returned for
+  IdMap<bool> updated_;           // by input: a value is returned for it
+  IdMap<bool> returned_;          // by root: a value in it is returned
+  IdMap<std::int32_t> claimed_;   // by storage: the last node that tried to overwrite it,
   IdMap<ValueId> target_;         // and through which value
 };
 

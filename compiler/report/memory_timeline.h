@@ -1,9 +1,10 @@
-// A picture of a memory report: one HTML page without external resources, for any browser, offline, light and
-// dark. Plain C++.
+// Draws a memory report as one HTML page without external resources, for any browser, in light and
+// dark mode. Plain C++.
 //
-// It shows the live bytes over the schedule by category, with the phases and blocks; what stands at the peak
-// or at any node that is clicked; collectives from start to wait; saved activations by module. The page holds
-// the storages themselves, so its curve is exact at every node and every zoom: about 20 bytes a node.
+// The page shows the live bytes over the schedule by category, with phases and blocks. It lists the
+// storages at the peak or at a selected node, the collectives from start to wait, and the saved
+// activations by module. It contains the storages themselves, about 20 bytes a node, so its curve
+// is exact at every node and zoom.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace rondo::ir {
 
-// `report` is report_memory(graph, plan). The same graph gives the same bytes. Names may hold any characters.
+// `report` is report_memory(graph, plan). The same graph gives the same bytes. Names may have
+// any characters.
 std::string memory_timeline(const Graph& graph, const MemoryReport& report);
 
 }  // namespace rondo::ir

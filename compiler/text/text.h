@@ -1,4 +1,4 @@
-// The text form of a graph: what dumps, goldens and `rondo opt` read and write.
+// The text form of a graph, for dumps, golden files and `rondo opt`.
 //
 //   graph train_step
 //   block layers.0
@@ -18,26 +18,30 @@
 //     loss = %3
 //     weight = %4 -> layers.0.wq.weight
 //
-// A line `segment` begins a run of nodes that is recorded as one, `eager` ends it: what follows, up to the
-// next `segment`, is called by the host in between.
+// The line `segment` begins a run of nodes that a device records as one. `eager` ends it: the host
+// calls the nodes up to the next `segment`.
 //
-// One statement a line; `#` starts a comment. `block` names a module that may be recomputed as a whole;
-// parameters of one `bucket` are gathered together. `axis` names an axis of the mesh and its ranks, `group`
-// one that collectives name and its axes; `on` says how an input lies on the axes where it is not replicated
-// (compiler/ir/sharding.h): `0`, `inner 1` with `of [sizes]` behind all, `sum`, `max`, `local`. A line `PHASE
-// MODULE` says where the nodes below it come from; `by` names the pass that created a node; `-> INPUT` says
-// which input an output updates. A type is dtype[sizes], followed by {strides} unless they are the row-major
-// ones. Several results are separated by commas before the `=`.
+// There is one statement a line, and `#` starts a comment.
+//   block         a module that may be recomputed as a whole
+//   bucket        parameters of one bucket are gathered together
+//   axis          an axis of the mesh and its ranks
+//   group         a group that collectives name, and its axes
+//   on            the sharding of an input over the axes where it is not replicated
+//                 (compiler/ir/sharding.h): `0`, `inner 1` with `of [sizes]` after all axes,
+//                 `sum`, `max` or `local`
+//   PHASE MODULE  the origin of the nodes that follow
+//   by            the pass that created a node
+//   -> INPUT      the input that an output updates
 //
-// `host` before a type says that the value lies in the host's memory: `%5: host f32[8] =
-// rondo.offload.default(%4)`.
+// A type is dtype[sizes], followed by {strides} unless they are row-major. Several results are
+// separated by commas before the `=`. `host` before a type puts the value into host memory: `%5:
+// host f32[8] = rondo.offload.default(%4)`.
 //
-// Arguments: `none`, `true`, `7`, `0.5` (a double always shows a point, an exponent, inf or nan), `"text"`,
-// a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`,
-// `[true]`,
-// `[%1, none]`; empty lists are `[]` (integers), `doubles[]`, `bools[]`, `values[]`. A nan with unusual bits
-// is `nan(0xfff8000000000000)`. Names are bare if they consist of letters, digits and `_ . : /`, otherwise
-// quoted.
+// Arguments are `none`, `true`, `7`, `0.5` (a double always has a point, an exponent, inf or nan),
+// `"text"`, a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind:
+// `[1, 2]`, `[0.5]`, `[true]`, `[%1, none]`. Empty lists are `[]` (integers), `doubles[]`,
+// `bools[]` and `values[]`. A nan with unusual bits is `nan(0xfff8000000000000)`. Names are bare if
+// they consist of letters, digits and `_ . : /`, and quoted otherwise.
 #pragma once
 
 #include <string>
@@ -47,19 +51,19 @@
 
 namespace rondo::ir {
 
-// Never fails, so that a broken graph can be dumped too; only verified graphs are sure to parse back.
-// print(parse(x)) == x for every x that print made. Value numbers are the ids.
-// `comments`, by value, stand behind the lines of nodes.
+// Prints a graph. Never fails, so that a broken graph can be dumped; only verified graphs are sure
+// to parse back. print(parse(x)) == x for every x that print made. Value numbers are the ids.
+// `comments`, by value, follow the nodes on their lines.
 std::string print(const Graph& graph, const IdMap<std::string>* comments = nullptr);
 std::string print(const TensorType& type);
 std::string print(const Graph& graph, const Node& node);  // one line, without phase and module
-// "0" where it is sharded along dim 0, "inner 1", "sum", "max", "local", "zero", "replicated"; where it is
-// repeated, that word behind it.
+// Prints a placement: "0" for sharded along dim 0, "inner 1", "sum", "max", "local", "zero" or
+// "replicated", followed by "repeated" where it is.
 std::string print(const Placement& placement);
 
-// Throws Error(ExitCode::graph) "file_name:line:column: what; expected ...". Checks that values are defined
-// once and above their use, that sizes and strides stay within 2^60 bytes, and the syntax; the rest is
-// verify's. Takes memory linear in the text, whatever the text says.
+// Parses a graph. Throws Error(ExitCode::graph) "file_name:line:column: what; expected ...". Checks
+// the syntax, that values are defined once and before their use, and that sizes and strides stay
+// within 2^60 bytes. The verifier checks the rest. Memory is linear in the length of any text.
 Graph parse(std::string_view text, std::string_view file_name);
 
 }  // namespace rondo::ir

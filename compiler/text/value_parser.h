@@ -1,6 +1,6 @@
-// Values, types and arguments of the text form (compiler/text/text.h). The text may be anything, so growth is
-// bounded: value numbers by the length of the text, dimensions by 64, tensors by 2^60 bytes, lists by one
-// level.
+// Parses the values, types and arguments of the text form (compiler/text/text.h). The text may be
+// anything, so growth is bounded: value numbers by the length of the text, dimensions by 64,
+// tensors by 2^60 bytes, and lists by one level.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class ValueParser : protected Lexer {
   ValueId use();
   ValueId definition();
   std::vector<std::int64_t> dimensions(char close);
-  // The row-major extent of the sizes, or the extent that the strides reach.
+  // Checks the row-major extent of the sizes, or the extent of the strides.
   void check_bytes(std::size_t start, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>* strides);
   Argument argument(bool inner = false);
@@ -45,7 +45,7 @@ class ValueParser : protected Lexer {
   Argument list_of(const Argument& first);
   Argument use_list(const Argument& first);
 
-  std::size_t max_values_;  // bounds memory: a value takes some bytes of text to define
+  std::size_t max_values_;  // bounds memory: defining a value takes some bytes of text
 };
 
 }  // namespace rondo::ir

@@ -1,8 +1,8 @@
-// A step as the compiler sees it: named inputs with their types, named outputs, and a body over tensors.
+// A step as the compiler sees it: named inputs with types, named outputs, and a body over tensors.
 //
-// The body is called with one tensor per input, in order, and returns one per output, in order. It may
-// overwrite the input that an output updates, and return it. It runs three ways: with real tensors (eager),
-// with memory-less ones (while it is traced), and never again once a graph replays.
+// The body takes one tensor per input and returns one per output, both in order. It may overwrite
+// the input that an output updates, and return it. It runs with real tensors in an eager run, and
+// with fake tensors during a trace. Graph executors do not call it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ struct StepInput {
   std::string name;
   ir::InputKind kind = ir::InputKind::batch;
   ir::TensorType type;
-  std::string bucket = {};  // of a parameter; ir::Input
+  std::string bucket = {};  // of a parameter, as in ir::Input
   ir::Sharding sharding = {};
 };
 
@@ -28,10 +28,10 @@ struct StepFunction {
   std::vector<StepInput> inputs;
   std::vector<ir::Output> outputs;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> body;
-  ir::MeshAxes mesh = {};  // of the shardings of inputs; without one they are not heeded
+  ir::MeshAxes mesh = {};  // of the shardings; without one they are ignored
 };
 
-// The state inputs (every kind but batch) and the batch inputs, as indices into `inputs`.
+// Returns the state inputs (every kind but batch) or the batch inputs, as indices into `inputs`.
 std::vector<std::size_t> state_inputs(const StepFunction& function);
 std::vector<std::size_t> batch_inputs(const StepFunction& function);
 

@@ -1,8 +1,10 @@
-// Records a step function as a graph: memory-less tensors run through forward, loss, backward and optimizer
-// once, below autograd and functionalization, and every op that reaches the dispatcher becomes a node.
+// Traces a step function as a graph. Tensors without memory run through forward, loss, backward and
+// optimizer once, below autograd and functionalization. Every op that reaches the dispatcher
+// becomes a node.
 //
-// Nothing is computed and no weight need exist. What cannot be recorded (an op without a shape rule, one that
-// reads data on the host, a captured constant tensor) is Error(graph) naming op, module path and reason.
+// Nothing is computed, and no weight need exist. Throws Error(graph) with op, module path and
+// reason for what a graph cannot have: an op without a shape rule, an op that reads data on the
+// host, or a captured constant tensor.
 #pragma once
 
 #include "compiler/ir/ir.h"

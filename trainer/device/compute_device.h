@@ -1,4 +1,4 @@
-// Where this rank computes, and what its reports say of it.
+// The device of a rank, and its facts for reports.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,18 +16,19 @@ struct ComputeDevice {
   c10::Device device = c10::kCPU;
   std::string name;               // "NVIDIA H200"; empty on the CPU
   std::int64_t memory_bytes = 0;  // of the GPU, or of the machine
-  std::int64_t tensor_bytes = 0;  // of these, what tensors of this rank can have
-  // Dense bf16, per second. Empty on a CPU, and on a GPU that compiler/plan/devices.h does not have.
+  std::int64_t tensor_bytes = 0;  // the part that tensors of this rank can use
+  // Dense bf16, per second; nullopt if unknown, as for every CPU.
   std::optional<double> peak_flops = {};
 
   std::string type() const { return device.is_cuda() ? "cuda" : "cpu"; }
-  // Most bytes of tensors at a time since the last reset.
+  // Returns the peak bytes of tensors since the last reset.
   std::int64_t peak_bytes() const;
-  void reset_peak() const;  // of the host's tensors, too
+  void reset_peak() const;  // also resets the peak of host tensors
 };
 
-// What job.device comes to; a rank's GPU is the one with its local rank. Before the first tensor on a GPU.
-// Throws Error(environment): there is none for this rank, or the program's libraries do not fit each other.
+// Selects the device of job.device; on GPUs the one with the local rank's index. REQUIRES: no
+// tensor on a GPU exists yet. Throws Error(environment) if there is no GPU for this rank, or the
+// program's libraries are incompatible.
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment);
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// What a rank writes down when it lost another one, or waited too long: its latest collectives, in
-// RUN/comm_traces/rank_R.json (parallel/groups/comm_record.h says what is in it). On a GPU LibTorch's record
-// of NCCL stands in it, too, as `nccl`.
+// Writes the latest collectives of a rank that lost a peer or timed out to
+// RUN/comm_traces/rank_R.json (format: parallel/groups/comm_record.h). On a GPU the file also has
+// LibTorch's record of NCCL as `nccl`.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rondo {
 
-// Returns what to add to `reason`: the collective that was under way, and the file; empty where nothing was
-// recorded. Throws nothing; a file that cannot be written is a warning.
+// Returns what to append to `reason`: the collective in progress and the file; empty without
+// recorded collectives. Throws nothing; a file that cannot be written is a warning.
 std::string write_comm_trace(const JobConfig& config, const RankEnvironment& environment,
                              const std::string& reason) noexcept;
 

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// "Pss:      123 kB" in a file of /proc; 0 where there is no such line.
+// Returns the bytes of a line like "Pss: 123 kB" in a file of /proc; 0 without the line.
 std::int64_t bytes_after(const std::string& text, const char* name) {
   const std::size_t at = text.find(name);
   return at == std::string::npos ? 0 : std::atoll(text.c_str() + at + std::strlen(name)) * 1024;

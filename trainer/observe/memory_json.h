@@ -1,4 +1,4 @@
-// Memory as JSON: what a graph plans, and what the process has.
+// Formats memory as JSON: the plan of a graph, and the memory of the process.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,11 +7,12 @@
 
 namespace rondo {
 
-// The numbers of a planned graph, as in the event `memory`.
+// Returns the numbers of a planned graph, as in the event `memory`.
 nlohmann::ordered_json memory_json(const ir::MemoryReport& memory);
-// What stands at its peak, largest first, and what it saves for the backward by module.
+// Returns the storages at the peak, largest first, and the bytes saved for the backward by module.
 nlohmann::ordered_json memory_details_json(const ir::MemoryReport& memory);
-// Of this process, as the kernel counts: resident and proportional bytes, and the most that were resident.
+// Returns the memory of this process as counted by the kernel: resident, proportional and peak
+// resident bytes.
 nlohmann::ordered_json process_memory_json();
 
 }  // namespace rondo

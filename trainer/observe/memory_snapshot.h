@@ -1,17 +1,16 @@
-// Whose a rank's memory is, written down every profile_freq steps and where it ran out:
-// RUN/memory_snapshot/iteration_N/rankR_memory.json, or iteration_N_exit/ of the step that failed. One JSON
-// object:
+// Writes what uses a rank's memory, every profile_freq steps and when memory is exhausted:
+// RUN/memory_snapshot/iteration_N/rankR_memory.json, or iteration_N_exit/ for a failed step. One
+// JSON object:
 //
 //   step, rank, world_size, reason
 //   process    rss_bytes, pss_bytes, peak_rss_bytes
-//   tensors    of the host: live_bytes; peak_bytes since the step before; allocations since start
+//   tensors    of the host: live_bytes; peak_bytes in the last step; allocations since the start
 //   state      parameters, optimizer, buffers: bytes of this rank's shards
-//   functions  of each traced function: its name and plan, as the event `memory` (docs/run_folder.md),
-//   peak_at,
-//              largest_at_peak, saved_by_module
-//   gpu        of a run on a GPU: the caching allocator's segments and blocks (gpu_records.h)
+//   functions  of each traced function: its name and plan, as in the event `memory`
+//              (docs/run_folder.md), peak_at, largest_at_peak, saved_by_module
+//   gpu        on a GPU: the segments and blocks of the caching allocator (gpu_records.h)
 //
-// One thread.
+// Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +26,15 @@ namespace rondo {
 
 class MemorySnapshot {
  public:
-  // `folder`: that of the snapshots. The steps outlive this.
+  // `folder`: of the snapshots. The functions must outlive this.
   MemorySnapshot(const Profiling& config, std::filesystem::path folder,
                  std::vector<const CompiledStep*> functions, int rank, int world_size);
 
-  // Writes at every profile_freq-th step; a peak begins anew with each step. Throws as replace_file does.
+  // Writes at every profile_freq-th step, and resets the peak at each step. Throws as
+  // replace_file does.
   void step_done(std::int64_t step) const;
-  // Writes if what ended `step` was a lack of memory. Throws nothing: the failure itself goes on.
+  // Writes if `step` failed for lack of memory. Throws nothing, so that the original
+  // failure propagates.
   void step_failed(std::int64_t step, const std::exception& failure) const noexcept;
 
  private:

@@ -1,9 +1,10 @@
-// Traces of whole steps by LibTorch's own profiler: every profile_freq steps the last profiler_active ones,
-// as one file a rank, RUN/profile_traces/iteration_N/rankR_trace.json (N: the last step in it), in the format
-// that Perfetto and chrome://tracing open. module_ranges.h says which ranges stand around the ops.
+// Traces whole steps with LibTorch's profiler: the last profiler_active of every profile_freq
+// steps. Each rank writes one file per window, RUN/profile_traces/iteration_N/rankR_trace.json (N:
+// the last step of the window), in the format of Perfetto and chrome://tracing. The ranges around
+// ops are those of module_ranges.h.
 //
-// Between windows nothing observes a step. One thread; a process profiles once at a time, since LibTorch
-// does.
+// Outside of windows nothing observes a step. Used by one thread. A process has one profile at a
+// time, as in LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace rondo {
 
-// What to do at which step, from 1. A run that resumes in the middle of a window leaves that window out.
+// The schedule of windows over steps from 1. A run that resumes within a window skips that window.
 struct ProfileSchedule {
   std::int64_t freq = 10, active = 1, warmup = 3;
 
@@ -28,19 +29,20 @@ struct ProfileSchedule {
 
 class Profile {
  public:
-  // `folder`: that of the traces.
+  // `folder`: of the traces.
   Profile(const Profiling& config, std::filesystem::path folder, int rank, int world_size);
   ~Profile();  // drops a window that is still open
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  // Whether the step is in a window or right before one: then it has to be done before the next begins.
+  // Returns whether the step is in a window or directly before one. Such a step must be finished
+  // before the next begins.
   bool is_beside_window(std::int64_t step) const { return step + 1 >= schedule_.first_active(step); }
   void step_begins(std::int64_t step);
-  // Writes the file, where the step was the last of a window. Throws Error(resources) where it cannot be
-  // written.
+  // Writes the file if the step was the last of a window. Throws Error(resources) if it cannot
+  // be written.
   void step_ends(std::int64_t step);
-  // The same at the end of training, for a window that would have gone on.
+  // Writes the file of an unfinished window at the end of training.
   void finish(std::int64_t step);
 
  private:

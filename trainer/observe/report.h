@@ -1,4 +1,5 @@
-// What rank 0 tells: the run folder's files, console lines, TensorBoard. Other ranks have none of this.
+// Reports a run on rank 0: the files of the run folder, console lines, TensorBoard. Other ranks
+// have no Report.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@
 
 namespace rondo {
 
-// What stays the same over the run.
+// Facts that are constant over the run.
 struct RunCosts {
   std::int64_t parameters = 0;
   std::int64_t flops_per_token = 0;
@@ -31,23 +32,23 @@ struct RunCosts {
   ComputeDevice device{};
 };
 
-// A step that was taken.
+// A finished step.
 struct DoneStep {
   std::int64_t step = 0;
   std::int64_t tokens_seen = 0;  // over all ranks and steps
   double learning_rate = 0;
-  double data_wait_s = 0;  // how long the step waited for its batch
+  double data_wait_s = 0;  // time spent waiting for the batch
   std::optional<double> attention_imbalance;
   std::optional<std::string> state_hash;
-  bool validates = false;  // validation_done follows, so that its line has both losses
+  bool validates = false;  // validation_done follows; the line has both losses
 };
 
 class Report {
  public:
-  // Locks the run folder and touches nothing in it. `config` outlives the report.
+  // Locks the run folder without changing its contents. `config` must outlive the report.
   Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
-  // The start is accepted: from here on the folder is this run's, and its end is written there. `resumed`:
-  // what a run that resumes has behind it. REQUIRED before all below.
+  // Makes the folder this run's, after the start is accepted; the end of the run is written there.
+  // `resumed`: the steps that a resumed run continues. All functions below REQUIRE it.
   void begin(const std::optional<Resumed>& resumed);
 
   RunFolder& folder() { return folder_; }
@@ -59,22 +60,23 @@ class Report {
   void log_compiled(const StepProgram& functions);
   void replaying(const ReplayStats& facts);
 
-  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
-  // metrics.
+  // Records that the run continues after `step` from the checkpoint `from`, which took `seconds` to
+  // read, and continues the metrics files.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
   void training_starts();
   void step_done(const DoneStep& done, const StepResult& result);
-  // The clock stands still between these two: validation, saving.
+  // The clocks stop between these two, during validation and saves.
   void pause();
   void go_on();
-  // Goes on.
+  // Also calls go_on().
   void validation_done(std::int64_t step, double loss, std::int64_t tokens);
 
-  // The run ends after `step`, its last one or an earlier. `last_saved_step`: -1 where nothing is saved.
+  // Reports that the run ends after `step`, its last one or an earlier one. `last_saved_step`: -1
+  // without a save.
   void ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step);
-  // What is still held is written first. Also of a run that never came to `ended`.
+  // Writes exit.json, after any metrics that are still held. Works without a call of `ended`.
   void write_exit(const ExitRecord& record);
-  // Why the disk takes no metrics any more, after it was waited for; "": it does.
+  // Returns why metrics cannot be written, after retries; "" if they can.
   std::string trouble();
 
  private:
@@ -91,17 +93,17 @@ class Report {
   const int ranks_;
   RunCosts costs_;
   RunFolder folder_;
-  std::int64_t done_ = 0;  // steps, when this process began
+  std::int64_t done_ = 0;  // steps when this process started
   std::optional<StepMetricsWriter> metrics_;
   std::optional<MetricsTable> table_;
   std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;
-  std::optional<StepMetrics> held_;  // the line of a step that is being validated
+  std::optional<StepMetrics> held_;  // the metrics of a step whose validation is running
   bool prometheus_fails_ = false;
   double started_s_ = 0, pause_began_s_ = 0, paused_s_ = 0;
   double line_peak_gib_ = 0;
-  std::optional<OverflowMetrics> line_overflow_;  // where experts have no room for all rows
+  std::optional<OverflowMetrics> line_overflow_;  // present if experts may lack room for rows
 };
 
 }  // namespace rondo

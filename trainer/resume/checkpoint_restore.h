@@ -1,8 +1,9 @@
-// Which state a run begins with: its own newest checkpoint that verifies, what checkpoint.initial_load_path
-// names, or fresh weights. Reads a checkpoint of any number of ranks into this run's shards.
+// Restores the state that a run starts with: its own newest valid checkpoint, what
+// checkpoint.initial_load_path names, or fresh weights. Reads a checkpoint of any number of ranks
+// into this run's shards.
 //
-// All ranks make the same calls; rank 0 chooses, and all ranks pass over a checkpoint that proves damaged on
-// any of them.
+// All ranks make the same calls. Rank 0 chooses, and all ranks skip a checkpoint that proves
+// damaged on any of them.
 #pragma once
 
 #include <filesystem>
@@ -20,35 +21,36 @@ namespace rondo {
 
 struct Restored {
   TrainingProgress progress;
-  bool resumed = false;    // from a checkpoint of this run: it goes on as if it had not stopped
-  bool went_back = false;  // there may be checkpoints of later steps, which are no part of this run any more
+  bool resumed = false;        // from a checkpoint of this run, which continues it
+  bool went_back = false;      // checkpoints of later steps may exist, which do not belong to this run
   std::filesystem::path from;  // empty: fresh weights
 };
 
 struct RestoreRequest {
   const JobConfig& config;
-  std::filesystem::path root;  // the folder of the run's own checkpoints
+  std::filesystem::path root;  // the folder of the run's checkpoints
   const Decoder& model;
-  DataState data;                     // of a run that begins
-  std::vector<std::string> settings;  // of this run, as the manifest keeps them
+  DataState data;                     // of a run that starts from step 0
+  std::vector<std::string> settings;  // of this run, in the form of the manifest
 };
 
-// What a run will begin with, as far as names, manifests and headers tell.
+// What a run will start with, according to names, manifests and headers.
 struct Start {
-  std::filesystem::path checkpoint;  // of its own; empty: it begins anew
-  std::optional<std::int64_t> done;  // steps that a run which resumes has behind it
-  std::string begun;                 // of that run, as RunFolder::begun; empty where the checkpoint has none
-  bool finished = false;             // all of them, and nothing that was asked for is missing
+  std::filesystem::path checkpoint;  // the run's own checkpoint; empty: it starts from step 0
+  std::optional<std::int64_t> done;  // completed steps of a resumed run
+  std::string begun;                 // RunFolder::begun() of that run; empty if the checkpoint has none
+  bool finished = false;             // all steps are done, and all requested exports exist
 };
 
-// Before anything is traced, read or written, and before other ranks are met. Throws what `restore` would.
-// The first rank looks at the size of each shard, names what it passes over, and chooses for all; the others
-// read manifests alone, but come to the same answer where the run is finished.
+// Checks what the run will start with, before anything is traced, read or written, and before the
+// rendezvous. Throws what `restore` would throw. The first rank checks the size of each shard,
+// names what it skips, and chooses for all ranks. The others read manifests only, but reach the
+// same result when the run is finished.
 Start check_start(const RestoreRequest& request, bool first);
 
-// Fills `parts` (tensors of the state), as far as there is something to fill them with. Throws
-// Error(checkpoint) where there are checkpoints and none of them will do, and where what is there is of
-// another model; Error(data) where the data is another.
+// Fills `parts` (tensors of the state) from a checkpoint or weights, if there are any. Throws
+// Error(checkpoint) if there are checkpoints but none is usable, or if they belong to another
+// model; Error(data) if the data differs.
 Restored restore(const RestoreRequest& request, const Start& start, const std::vector<StatePart>& parts,
                  ProcessGroups& groups);
 

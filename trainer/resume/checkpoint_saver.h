@@ -1,11 +1,11 @@
-// Saves a run: asks the state for its parts, copies them where training shall go on meanwhile, has the store
-// (checkpoint/) write, commit and prune, and keeps the ranks agreed about all of it.
+// Saves a run: copies the parts of the state if training continues meanwhile, writes, commits and
+// prunes them with checkpoint/, and keeps the ranks in agreement about the outcome.
 //
-// All ranks make the same calls at the same steps. `save` and `settle` are collective; the writing itself is
-// not, so it may run on a thread of its own. Not thread-safe.
+// All ranks make the same calls at the same steps. `save` and `settle` are collective. Writing is
+// not, so it may run on its own thread. Not thread-safe.
 //
-// Memory: with async_mode one copy of this rank's part of the checkpoint, kept from one save to the next;
-// else none.
+// Memory: with async_mode one copy of this rank's part of the checkpoint, kept between saves;
+// otherwise none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,12 +36,13 @@ namespace rondo {
 
 class CheckpointSaver {
  public:
-  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there
-  // is swept meanwhile, and `root` is locked (checkpoint::lock_root). `writes`: of the ranks that hold the
-  // same, one writes; rank 0 is one that does. Config, groups and report outlive the saver.
+  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) leftovers of
+  // killed saves are swept in the background. REQUIRES: `root` is locked (checkpoint::lock_root).
+  // `writes`: whether this rank writes; one of the ranks that hold the same state does, and rank 0
+  // is one of the writers. Config, groups and report must outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
                   ProcessGroups& groups, Report* report, bool writes = true);
-  // A save that is still being written is given up, never half committed.
+  // Abandons an unfinished save; it is never half committed.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
@@ -56,18 +57,19 @@ class CheckpointSaver {
                   const std::string& dtype, std::string_view suffix);
   // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
   void stop_pruning();
-  // Waits on rank 0 until what the saves so far let go is deleted; not collective, and it may take long.
-  // REQUIRES: not under_way().
+  // Waits on rank 0 until the checkpoints that earlier saves replaced are deleted. Not collective;
+  // may take long. REQUIRES: not under_way().
   void finish_pruning();
 
   bool under_way() const { return pending_.has_value(); }
-  // Whether this rank's part is still being written. REQUIRES under_way(). When no rank's is, `settle` does
-  // not wait.
+  // Returns whether this rank's part is still being written. REQUIRES: under_way(). `settle` does
+  // not wait when no rank is writing.
   bool writing() const;
-  // Waits for all ranks' parts and commits the save under way, if there is one.
+  // Waits for all ranks' parts and commits the unfinished save, if there is one.
   void settle();
 
-  // The step of the last checkpoint that this object committed, or was told of; -1: none.
+  // Returns the step of the last checkpoint that this object committed, or that counts_as_saved
+  // named; -1: none.
   std::int64_t last_saved_step() const { return last_saved_step_; }
   void counts_as_saved(std::int64_t step);
 
@@ -78,7 +80,7 @@ class CheckpointSaver {
     TrainingProgress progress;
     std::filesystem::path temp;
     std::vector<checkpoint::Piece> pieces;
-    std::vector<at::Tensor> keeps_alive;  // what the pieces point into: one each, until they are staged
+    std::vector<at::Tensor> keeps_alive;  // the memory of the pieces: one tensor each until they are staged
     std::int64_t bytes = 0;               // of all ranks
     Stopwatch stopwatch;                  // since the save began
     double blocked_s = 0;                 // of training
@@ -107,11 +109,11 @@ class CheckpointSaver {
   const bool writes_;
   std::optional<Pending> pending_;
   std::atomic<bool> writing_ = false;
-  std::atomic<bool> cleaning_ = false, deleting_ = false;  // deleting: or about to
+  std::atomic<bool> cleaning_ = false, deleting_ = false;  // deleting_ is also set before a deletion
   bool prunes_ = true;
-  bool prune_is_due_ = false;  // one was left out, as the cleaner was at work
-  std::mutex store_;           // held by what changes the folder: a save, or the cleaner's deletions
-  std::unique_lock<std::mutex> saving_;  // of `store_`
+  bool prune_is_due_ = false;            // a prune was skipped because the cleaner was busy
+  std::mutex store_;                     // held while the folder changes: by a save or by deletions
+  std::unique_lock<std::mutex> saving_;  // locks `store_` during a save
   checkpoint::Proven proven_;
   std::thread writer_;
   std::jthread cleaner_;

@@ -1,5 +1,5 @@
-// Weights between our checkpoints and Hugging Face folders, as a stream: memory is bounded, whatever the
-// model.
+// Converts weights between checkpoints and Hugging Face folders as a stream, in bounded memory for
+// any model.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,23 @@
 namespace rondo {
 
 struct ExportOptions {
-  std::string dtype = "bfloat16";  // float32 | float16 | bfloat16; rounded to the nearest, ties to even
-  // As load_tokenizer takes it: its ids go to generation_config.json, its files beside the weights. "": none.
+  std::string dtype = "bfloat16";  // float32 | float16 | bfloat16; rounds to nearest even
+  // As for load_tokenizer. Its ids are written to generation_config.json, and its files are copied
+  // next to the weights. "": no tokenizer.
   std::string tokenizer;
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// The weights of a committed checkpoint, full or of the model alone, written by any number of ranks. Throws
-// Error(checkpoint) where it is damaged or of a model that has no Hugging Face form; `to` must not exist.
+// Writes the weights of a committed checkpoint, full or of the model alone, of any number of ranks.
+// Throws Error(checkpoint) if it is damaged, or its model has no Hugging Face form. REQUIRES: `to`
+// does not exist.
 void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::filesystem::path& to,
                             const ExportOptions& options);
 
-// A checkpoint of the weights alone, ROOT/step-0, in the folder's own dtype: bit for bit what the folder
-// holds. Matrices in 8 bits are in the dtype that its config.json names, or else in fp32. A file of the
-// checkpoint has `file_bytes`, or one tensor more; so much is in memory. checkpoint.initial_load_path takes
-// it. Returns its path.
+// Writes a checkpoint of the weights alone, ROOT/step-0, in the dtype of the folder: bit for bit
+// its contents. Matrices in 8 bits get the dtype of config.json, or fp32 without one. A file of the
+// checkpoint has `file_bytes`, or one tensor more, which is also the memory in use.
+// checkpoint.initial_load_path accepts the result. Returns its path.
 std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
                                                const std::filesystem::path& root,
                                                std::int64_t file_bytes = std::int64_t{1} << 30);

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// What a manifest and a folder's name can hold.
+// Returns a name that is valid in a manifest and as a folder's name.
 std::string plain_name(std::string name) {
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';

@@ -1,4 +1,4 @@
-// Whose checkpoint it is: the part of a manifest that is the same for all steps of a run.
+// The identity of a run in its checkpoints: the part of a manifest that is the same for all steps.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rondo {
 
-// What the manifest says of the run and not of the step.
+// The fields of a manifest that describe the run, not the step.
 struct RunIdentity {
   std::string run;  // letters, digits, '-' and '_'
   int attempt = 0;
@@ -24,7 +24,7 @@ struct RunIdentity {
   nlohmann::json layout;
 };
 
-// `settings`: lines "optimizer.lr = 0.0008", by which a run that resumes sees what is another one now.
+// `settings`: lines "optimizer.lr = 0.0008", by which a resumed run finds changed settings.
 RunIdentity identity_of(const JobConfig& config, const Layout& layout, const RankEnvironment& environment,
                         std::vector<std::string> settings);
 

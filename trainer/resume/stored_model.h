@@ -1,5 +1,5 @@
-// A model as it is stored, in a Hugging Face folder or in a committed checkpoint of any number of ranks,
-// whose weights are read by the names of our parameters.
+// Reads a stored model, from a Hugging Face folder or a committed checkpoint of any number of
+// ranks. Weights are read by the names of this program's parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,30 +20,31 @@ namespace rondo {
 
 class StoredModel {
  public:
-  // Reads config.json or the manifest, and that every tensor is there; no weights. Logs the folder's
-  // warnings. Throws Error(checkpoint) where it is damaged, or of no model of this version.
+  // Reads config.json or the manifest, and checks that every tensor exists; reads no weights. Logs
+  // the folder's warnings. Throws Error(checkpoint) if it is damaged, or its model is unknown to
+  // this version.
   explicit StoredModel(const std::filesystem::path& folder);
 
   const std::string& name() const { return name_; }    // model.name
-  const FieldValues& sizes() const { return sizes_; }  // all of the model
+  const FieldValues& sizes() const { return sizes_; }  // all sizes of the model
   const std::shared_ptr<const Decoder>& decoder() const { return decoder_; }
-  // What config.json says; nothing of a checkpoint.
+  // Returns the token ids of config.json; empty for a checkpoint.
   const hugging_face::TokenIds& tokens() const { return tokens_; }
 
-  // Fills `shard`, contiguous, with what `place` puts there of the parameter or the bias of a router.
+  // Fills `shard`, contiguous, with the elements at `place` of a parameter or a router's bias.
   void load(const std::string& parameter, const FlatShard& place, at::Tensor& shard);
 
  private:
   void open_folder(const std::filesystem::path& path);
   void open_checkpoint(const std::filesystem::path& path);
 
-  std::optional<hugging_face::Folder> folder_;  // one of these two
+  std::optional<hugging_face::Folder> folder_;  // either folder_ or checkpoint_
   std::optional<checkpoint::Reader> checkpoint_;
   std::string name_;
   FieldValues sizes_;
   std::shared_ptr<const Decoder> decoder_;
   hugging_face::TokenIds tokens_;
-  std::map<std::string, std::string> hugging_face_names_;  // by ours
+  std::map<std::string, std::string> hugging_face_names_;  // by the names of this program
 };
 
 }  // namespace rondo

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Readers that hold numbers as doubles would round it.
+// JSON readers with doubles would round a 64-bit number, so it is text.
 std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", number); }
 std::uint64_t from_hexadecimal(const std::string& text) {
   std::uint64_t number = 0;

@@ -1,5 +1,5 @@
-// Where a run stands, beside its tensors: what a checkpoint keeps of it so that a resumed run goes on as if
-// it had never stopped.
+// The progress of a run, which a checkpoint stores with its tensors so that a resumed run
+// continues exactly.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,21 @@ namespace rondo {
 
 struct TrainingProgress {
   std::int64_t step = 0;           // optimizer steps done
-  std::int64_t schedule_step = 0;  // the same for the learning rate; differs where a schedule began anew
+  std::int64_t schedule_step = 0;  // steps of the learning rate schedule; differs if the schedule was reset
   std::int64_t tokens_seen = 0;    // over all ranks
   DataState data;                  // of the next step
-  // What was asked for when this line of steps began, so that a later resume does not do it again.
+  // Settings of the last resume that a later resume must not apply again.
   std::int64_t went_back_to = -1;         // checkpoint.load_step
   std::vector<std::string> began_anew{};  // checkpoint.exclude_from_loading
 };
 
-// What a manifest says of it, and back. REQUIRES a manifest of a run, which parse_manifest has checked.
+// Write to and read from a manifest. REQUIRES: a manifest of a run, which parse_manifest
+// has checked.
 void put_progress(const TrainingProgress& progress, checkpoint::Manifest& manifest);
 TrainingProgress progress_of(const checkpoint::Manifest& manifest);
 
-// Which run saved it: RunFolder::begun(). Empty where the manifest does not say.
+// Write and read the run that saved a checkpoint: RunFolder::begun(). Empty if the manifest
+// has none.
 void put_begun(const std::string& begun, checkpoint::Manifest& manifest);
 std::string begun_of(const checkpoint::Manifest& manifest);
 

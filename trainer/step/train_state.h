@@ -1,5 +1,5 @@
-// The state of a run: parameter shards, optimizer state, accumulators, and the constants of the
-// model. A rank of a pipeline has the state of its stages.
+// Everything that a run would have to keep: parameter shards, optimizer state, accumulators; and the model's
+// constants. A rank of a pipeline has what its stages need.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,8 @@ namespace rondo {
 struct StatePart {
   // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
   std::string name;
-  FlatShard place;        // the range of the whole tensor that `tensor` holds
-  bool whole = false;     // not sharded: equal on all ranks that have it
+  FlatShard place;        // of the whole tensor, what `tensor` holds
+  bool whole = false;     // not sharded: alike on all ranks that have it
   bool is_writer = true;  // this rank, among those that have it, writes it to checkpoints
   at::Tensor tensor;
   bool of_model() const { return name.starts_with("model/"); }
@@ -30,24 +30,23 @@ struct StatePart {
 
 class TrainState {
  public:
-  // Allocates the state that the functions read, except values that one subgraph saves for another,
-  // on `device`. Initialises parameter `i` of the table by its rule and `seed`; takes constants
-  // from the model; the rest is zero. Weights are initialised on CUDA, or on the host one tensor at
-  // a time.
+  // Makes the state that the functions read between them, but for what one body saves for another, and draws
+  // the weights: parameter `i` of the model's table by its rule and `seed`, everything else zero, constants
+  // from the model. All of it on `device`; weights are drawn on CUDA, or else on the host, one tensor at a
+  // time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
   const at::Tensor& tensor(const std::string& name) const { return entries_[by_name_.at(name)].tensor; }
-  // Returns the state inputs of the function, in its order.
+  // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
-  // Returns what a checkpoint holds: parameters, biases of routers and optimizer state, without
-  // constants and without accumulators, which are zero between steps. The tensors share the memory
-  // of the state.
+  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not
+  // the accumulators, which are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hashes (XXH3) names and bits of what a checkpoint saves, in the order of the names, over the
-  // ranks of the first replica. Returns 16 hex digits, equal on every rank and for every executor.
+  // Hashes (XXH3) names and bits of what a checkpoint saves, in the order of the names, on the ranks of the
+  // first replica: 16 hex digits, the same on every rank and for every executor.
   std::string hash(ProcessGroups& groups) const;
 
  private:

@@ -1,5 +1,5 @@
 // replay_device.h on CUDA: one stream, one private pool of LibTorch's caching allocator, and
-// at::cuda::CUDAGraph, which registers the default generator, so that random ops replay as they should.
+// at::cuda::CUDAGraph, which registers the default generator, so that random ops replay correctly.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace rondo::cuda {
 
-// Throws c10::Error without a GPU. REQUIRES: install_placing_allocator() came before the first tensor on the
-// device.
+// Throws c10::Error without a GPU. REQUIRES: install_placing_allocator() ran before its
+// first tensor.
 std::shared_ptr<ReplayDevice> make_device(int index);
 
 }  // namespace rondo::cuda

@@ -1,7 +1,8 @@
-// A decorator around LibTorch's caching allocator: only `allocate` looks at the thread's placement,
-// everything else is passed on. A placed block gets a deleter that does nothing, because its memory belongs
-// to the plan. The decorator is never destroyed, since tensors may outlive any owner. Each result is handed
-// out once and matched by its exact size; what does not match goes to the allocator behind.
+// A decorator of LibTorch's caching allocator. Only `allocate` uses the thread's placement; all
+// other calls are forwarded. A placed block has a deleter that does nothing, because its memory
+// belongs to the plan. The decorator is never destroyed, since tensors may outlive any owner.
+// Each result is handed out once and matched by its exact size; other requests go to the
+// wrapped allocator.
 #include "compiler/execute/cuda/placing_allocator.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -18,10 +19,10 @@ using c10::MempoolId_t;
 
 thread_local ResultPlacement* placement = nullptr;
 
-// Planned memory is its plan's, and nobody gives it back.
+// The deleter of planned memory, which its plan frees.
 void keep(void*) {}
 
-// Passes everything on but `allocate`.
+// Forwards all calls except `allocate`.
 class PlacingAllocator final : public allocator::CUDAAllocator {
  public:
   explicit PlacingAllocator(allocator::CUDAAllocator& behind) : behind_(behind) {}
@@ -140,7 +141,7 @@ class PlacingAllocator final : public allocator::CUDAAllocator {
 }  // namespace
 
 void install_placing_allocator() {
-  // Never destroyed: tensors may outlive everything that could own it.
+  // Never destroyed: tensors may outlive any owner.
   static auto* const placing = new PlacingAllocator(*allocator::get());
   allocator::allocator.store(placing);
 }

@@ -1,5 +1,5 @@
-// LibTorch's CUDA allocator, with planned addresses handed out first: what cpu_memory.h, Note [Placing
-// results], is on the CPU. Everything but a placed result comes from the allocator behind it.
+// LibTorch's CUDA allocator with placed results (placed_results.h, Note [Placing results]). All
+// other requests go to the wrapped allocator.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace rondo::cuda {
 
-// Once, before the first tensor on a CUDA device.
+// Installs the allocator. Call once, before the first tensor on a CUDA device.
 void install_placing_allocator();
 
-// While alive, requests of this thread for exactly the bytes of a result that is still unplaced get its
+// During its lifetime, requests of this thread for exactly the bytes of an unplaced result get its
 // address. At most one a thread.
 class ResultPlacement {
  public:
@@ -21,7 +21,7 @@ class ResultPlacement {
   ResultPlacement(const ResultPlacement&) = delete;
   ResultPlacement& operator=(const ResultPlacement&) = delete;
 
-  // nullptr: take it from the allocator behind.
+  // Returns nullptr for a request that the wrapped allocator must serve.
   void* take(std::size_t bytes) { return results_.take(bytes); }
 
  private:

@@ -34,7 +34,7 @@ class Later final : public c10d::Work {
   std::function<void()> work_;
 };
 
-// Reads what it sends as late as it may: at the wait.
+// Reads its input at the wait, the latest time that is allowed.
 class Twins final : public c10d::Backend {
  public:
   Twins() : c10d::Backend(/*rank=*/0, /*size=*/2) {}

@@ -21,7 +21,7 @@ using at::Tensor;
 
 constexpr c10::DeviceType kFar = c10::DeviceType::PrivateUse1;
 constexpr std::align_val_t kAlignment{64};
-constexpr std::uintptr_t kDistance = std::uintptr_t{1} << 62;  // behind all that a process can have
+constexpr std::uintptr_t kDistance = std::uintptr_t{1} << 62;  // above all addresses of a process
 
 char* far_of(char* near) {
   return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(near) + kDistance);
@@ -63,7 +63,7 @@ struct FarHooks final : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return 1; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
-  // at::manual_seed seeds every device; this one draws nothing of its own.
+  // at::manual_seed seeds every device; this one has no generator.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }
@@ -83,7 +83,7 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
                                            dtype.value_or(at::kFloat));
 }
 
-// The same elements as the host's kernels see them.
+// Returns the same elements as a tensor for the host's kernels.
 Tensor near_view(const Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   char* const data = tensor.numel() == 0 ? nullptr : near_of(tensor.const_data_ptr());
@@ -112,7 +112,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);
   m.impl("_reshape_alias", &at::native::_reshape_alias);
-  // On a device without a kernel of its own LibTorch would write it out in other ops, which round otherwise.
+  // On a device without its own kernel, LibTorch would decompose it into ops that round
+  // differently.
   m.impl("silu_backward", torch::CppFunction::makeFromBoxedFunction<&on_the_host>());
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {

@@ -1,6 +1,6 @@
-// A device of the tests that is not the host: its memory lies where the host cannot read it (an address of it
-// that is followed ends the process), and its kernels are the CPU's, over copies. So a step on it gives the
-// CPU's bits, and whatever reads a tensor of it without copying it first is found.
+// A test device other than the host. The host cannot read its memory: dereferencing an address of
+// it ends the process. Its kernels are those of the CPU, over copies. So a step on it has the bits
+// of the CPU, and a read of its tensors without a copy is detected.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace rondo {
 
-// Made ready by the first call.
+// The first call registers the device.
 c10::Device far_device();
 
-// A block of its memory, and its end.
+// A block of its memory.
 char* reserve_far(std::size_t bytes);
 void release_far(char* block);
 

@@ -1,5 +1,5 @@
-// Random graphs, cut by host reads at random places, compiled and recorded: every step must give the bits of
-// the interpreter.
+// Random graphs, cut by host reads at random places, compiled and recorded: every step must give
+// the bits of the interpreter.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -30,7 +30,7 @@ constexpr int kSteps = 4;
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 // Sends some results through the host: %v becomes a view of masked_select(%v, a mask that is true
-// everywhere), and whatever reads %v below reads that. REQUIRES: nothing is overwritten.
+// everywhere), and later readers of %v read the view. REQUIRES: no node overwrites anything.
 class Cutter {
  public:
   Cutter(Graph graph, std::uint64_t seed) : graph_(std::move(graph)), random_(seed) {}
@@ -97,7 +97,7 @@ Inputs inputs_of(const Graph& graph, std::uint64_t seed) {
   return inputs;
 }
 
-// Results and state after each step; the batch of each is another.
+// Returns results and state after each step, with another batch in each.
 Tensors outcome(Executor& executor, const Inputs& inputs) {
   at::manual_seed(1);
   Tensors all;
@@ -147,7 +147,7 @@ TEST_CASE("random graphs, recorded in segments, give the bits of the interpreter
   meet_twin();
   std::size_t segments = 0;
   for (std::uint64_t seed = 0; seed < kGraphs; seed += 2)
-    segments += check(seed);  // even: nothing is overwritten
+    segments += check(seed);  // even seeds overwrite nothing
   CHECK(segments > kGraphs);  // most graphs are cut
 }
 

@@ -1,6 +1,6 @@
-// A device that records without a GPU: what is issued in a capture is remembered and called at each launch,
-// at the planned addresses, with the CPU's memory and calls. It writes down every call, and what breaks the
-// rules of replay_device.h, and fails where it is told to.
+// A device that records without a GPU. It stores the instructions of a capture and calls them at
+// each launch, at the planned addresses, with the CPU's memory and calls. It logs every call and
+// every violation of the rules of replay_device.h, and fails on request.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@
 
 namespace rondo {
 
-// Outlives the device, so that its end can be looked at.
+// Outlives the device, so that tests can inspect its end.
 struct DeviceLog {
   std::vector<std::string>
       calls;  // "begin", "record aten.mm.default", "end 0", "launch 0", "run aten.mm.default"
-  std::vector<std::string> violations;  // of what ReplayDevice requires
+  std::vector<std::string> violations;  // of the requirements of ReplayDevice
 
   void clear() { calls.clear(); }
   std::string text() const;                            // the calls, separated by ", "
-  std::size_t count(const std::string& prefix) const;  // calls that begin so
+  std::size_t count(const std::string& prefix) const;  // calls with this prefix
 };
 
 class RecordingDevice final : public ReplayDevice {
@@ -30,9 +30,9 @@ class RecordingDevice final : public ReplayDevice {
   explicit RecordingDevice(std::shared_ptr<DeviceLog> log) : log_(std::move(log)) {}
   ~RecordingDevice() override;
 
-  // The next call that is written down as `call` throws std::runtime_error(message).
+  // The next call that is logged as `call` throws std::runtime_error(message).
   void fail_at(std::string call, std::string message) { failures_[std::move(call)] = std::move(message); }
-  // From now on launches of this recording never finish, as if another rank were lost.
+  // Makes later launches of this recording hang, as if another rank were lost.
   void hang_at(Recording recording) { hanging_ = recording; }
 
   c10::Device device() const override { return c10::kCPU; }
@@ -43,7 +43,7 @@ class RecordingDevice final : public ReplayDevice {
   std::int64_t free_bytes() const override { return (std::int64_t{1} << 30) - pool_bytes(); }
   void enter() override;
   void leave() noexcept override;
-  // Temporaries come from the heap: it has no use for `room`.
+  // Temporaries use the heap, so `room` is ignored.
   Issued issue(Instruction& instruction, std::span<const std::span<char>> room) override;
   void synchronize() override;
   void begin_capture() override;
@@ -55,9 +55,9 @@ class RecordingDevice final : public ReplayDevice {
   std::int64_t counted() const override { return counted_; }
 
  private:
-  using Work = std::vector<Instruction*>;  // nullptr: count up
+  using Work = std::vector<Instruction*>;  // nullptr for count_up
 
-  void note(const std::string& call);  // and fail, if told to
+  void note(const std::string& call);  // and fails on request
   void require(bool condition, const std::string& rule);
   void run(Instruction& instruction) { cpu_->issue(instruction, {}); }
 

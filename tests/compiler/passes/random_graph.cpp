@@ -16,7 +16,8 @@ constexpr std::int64_t kToTheEnd = 9223372036854775807;
 constexpr std::size_t kBlocks = 3;
 constexpr std::int64_t kRanks = 2;
 
-// Input ids: whole weights with their states, step, lr, two batch inputs, sharded weights with their states.
+// Input ids: whole weights with their states, step, lr, two batch inputs, sharded weights with
+// their states.
 constexpr ValueId kStepInput = 9, kLr = 10, kFirstShard = 13;
 
 class Generator : GraphBuilder {
@@ -40,7 +41,7 @@ class Generator : GraphBuilder {
   }
 
  private:
-  // Up through the blocks in the forward, down in the backward, now and then anywhere.
+  // Up through the blocks in the forward, down in the backward, sometimes at random.
   std::size_t block() {
     const std::size_t ninth = graph_.nodes.size() * 9 / static_cast<std::size_t>(std::max(target_, 1));
     if (chance(6)) return pick(kBlocks);
@@ -225,7 +226,7 @@ class Generator : GraphBuilder {
          contiguous(type(id).dtype, {type(id).sizes[0]}));
   }
 
-  // The same node again, for common subexpressions.
+  // Repeats a node, for common subexpressions.
   void repeat() {
     if (graph_.nodes.empty()) return;
     const Node node =
@@ -249,7 +250,7 @@ class Generator : GraphBuilder {
     running_.push_back({result, roots_[static_cast<std::size_t>(id)]});
   }
 
-  // As sharded parameters are gathered: all nodes carry the parameter's name.
+  // Gathers a sharded parameter: all nodes have the parameter's name.
   void gather() {
     const std::size_t i = block();
     module_ = shard_name(i);
@@ -264,13 +265,13 @@ class Generator : GraphBuilder {
          contiguous(type(shard).dtype, {4, 6}), whole);
   }
 
-  // As their gradients are reduced. The last one of each parameter goes to the optimizer.
+  // Reduces a gradient. The last one of each parameter is the optimizer's.
   void reduce_gradient() {
     ValueId gradient = any_where(
         [](const TensorType& t) { return is_plain(t) && is_row_major(t) && element_count(t) == 24; });
     if (gradient == kNoValue) return;
     const std::size_t i = block();
-    gradient = emit("aten.exp.default", {Use{gradient}}, type(gradient));  // no other parameter's
+    gradient = emit("aten.exp.default", {Use{gradient}}, type(gradient));  // not shared
     module_ = shard_name(i);
     gradient = emit("aten.view.default", {Use{gradient}, std::vector<std::int64_t>{24}},
                     contiguous(type(gradient).dtype, {24}), gradient);
@@ -305,7 +306,7 @@ class Generator : GraphBuilder {
     roots_.back() = root;
   }
 
-  // One fused optimizer step for every parameter that has a gradient.
+  // One fused optimizer step for all parameters with a gradient.
   void optimize(const std::function<void(std::string, ValueId, int)>& output) {
     UseList weights, gradients, averages, squares;
     const auto add = [&](ValueId weight, ValueId gradient) {
@@ -340,7 +341,7 @@ class Generator : GraphBuilder {
     output("new.step", next, kStepInput);
   }
 
-  // Not an input: results are returned without a copy, and states are updated by then.
+  // Not an input: results are returned without a copy, and states are already updated.
   ValueId any_result() {
     for (int attempt = 0; attempt < 20; ++attempt) {
       const ValueId id = any(), root = roots_[static_cast<std::size_t>(id)];

@@ -1,4 +1,5 @@
-// Random valid graphs for property tests and fuzzers, and a run of a graph on symbols instead of numbers.
+// Random valid graphs for property tests and fuzzers, and a run of a graph on symbols instead of
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,21 @@
 
 namespace rondo::ir {
 
-// A valid graph of about `nodes` nodes of real ops with full arguments and true types, so that it can be
-// executed: views, copies, chains of casts, pointwise ops, products, collectives with late waits, random ops,
-// in-place ops, a fused optimizer, duplicated and dead nodes, dead collectives, all three phases, three
-// blocks, and sharded parameters that are gathered in forward and backward, and their gradients reduced, by
-// nodes of the parameter's name. Graphs of even seeds overwrite nothing. The same seed gives the same graph.
+// Returns a valid graph of about `nodes` nodes of real ops with full arguments and correct types,
+// so that it can be executed: views, copies, chains of casts, pointwise ops, products, collectives
+// with late waits, random ops, in-place ops, a fused optimizer, duplicated and dead nodes, dead
+// collectives, all three phases, three blocks, and sharded parameters that are gathered in forward
+// and backward, and their gradients reduced, by nodes of the parameter's name. Graphs of even seeds
+// overwrite nothing. The same seed gives the same graph.
 Graph random_graph(std::uint64_t seed, int nodes);
 
-// The pass, after the passes that give what it needs.
+// Returns the pass after the passes that give its needs.
 std::vector<const PassInfo*> with_prerequisites(const PassInfo& pass);
 
-// What each output is, as a hash of the expression that it stands for. Storages are modelled: a write changes
-// what every view of that storage reads, and a collective reads its operand as late as its wait. So two
-// graphs agree here only if they compute the same, whatever they do in place, and views are equal if they
-// cover the same elements; casts change what is read only where they round.
+// Returns a hash of the expression of each output. Storages are modelled: a write changes the reads
+// of every view of that storage, and a collective reads its operand at its wait. So two graphs
+// agree only if they compute the same, with any in-place ops. Views are equal if they cover the
+// same elements, and casts change a value only where they round.
 std::map<std::string, std::uint64_t> symbolic_run(const Graph& graph);
 
 }  // namespace rondo::ir

@@ -40,7 +40,7 @@ class SymbolicRun {
     Hash start = 0;
   };
 
-  // What a storage holds, and the narrowest dtype that holds all of it without rounding.
+  // The content of a storage, and the narrowest dtype that represents it without rounding.
   struct Storage {
     Hash content = 0;
     DType exact_in = DType::f32;
@@ -57,7 +57,7 @@ class SymbolicRun {
     return mix(mix(storage(id).content, place(id).start), hash_type(graph_.value(id).type));
   }
 
-  // Everything the node computes from: op, arguments, contents of operands.
+  // Hashes op, arguments and contents of operands.
   Hash meaning(const Node& node) {
     const auto form = functional_.find(node.op);
     Hash hash = hash_text(form == functional_.end() ? node.op : form->second);
@@ -80,7 +80,7 @@ class SymbolicRun {
   static bool holds_all_of(DType to, DType from) {
     return from == to || to == DType::f64 || (from == DType::bf16 && to == DType::f32);
   }
-  // Sizes and strides stay, so that what a view covers stays too.
+  // Keeps sizes and strides, and so the elements of a view.
   void copy(ValueId source, ValueId result) {
     const Storage from = storage(source);
     const Hash start = place(source).start;

@@ -1,4 +1,4 @@
-// Weights of a folder that is written here, as any rank reads them.
+// Tests that any rank reads its weights from a folder.
 #include "trainer/resume/load_weights.h"
 
 #include <ATen/ops/arange.h>
@@ -21,7 +21,7 @@ namespace {
 
 using at::Tensor;
 
-// One tensor in a file.
+// A file with one tensor.
 struct StoredFile {
   StoredFile(safetensors::Dtype dtype, const Tensor& values)
       : path(std::filesystem::temp_directory_path() / ("rondo_load_" + std::to_string(getpid()))) {
