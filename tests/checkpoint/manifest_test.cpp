@@ -183,13 +183,13 @@ TEST_CASE("invalid tensors, and runs that do not cover them exactly once, are re
   CHECK(run({0, 1, 2, 0, 4}) == "no error");
   CHECK(run({0, 1, 2, 1, 4}) == "5: M: tensor a: elements [0, 1) are in no shard");
   CHECK(run({0, 1, 2, 0, 3}) == "5: M: tensor a: elements [6, 8) are in no shard");
-  CHECK(run({0, 1, 2, 0, 5}) == "5: M: tensor a: the run from element 0 ends behind the last one");
-  CHECK(run({0, 1, 2, 0, INT64_MAX}) == "5: M: tensor a: the run from element 0 ends behind the last one");
-  CHECK(run({1, 1, 2, 0, 4}) == "5: M: tensor a: the run [1, 1, 2, 0, 4] leaves the 2 shards");
-  CHECK_THAT(run({0, 0, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
-  CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("leaves the 2 shards"));
+  CHECK(run({0, 1, 2, 0, 5}) == "5: M: tensor a: the run from element 0 ends after the last one");
+  CHECK(run({0, 1, 2, 0, INT64_MAX}) == "5: M: tensor a: the run from element 0 ends after the last one");
+  CHECK(run({1, 1, 2, 0, 4}) == "5: M: tensor a: the run [1, 1, 2, 0, 4] exceeds the 2 shards");
+  CHECK_THAT(run({0, 0, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
+  CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("exceeds the 2 shards"));
   CHECK_THAT(run({0, 1, 2}),
              ContainsSubstring("tensors[0].runs[0] = [0,1,2]: must be [shard, stride, shards, begin, each]"));
   CHECK_THAT(run({0, 1, 2, 0, 0}), ContainsSubstring("must be a whole number from 1"));

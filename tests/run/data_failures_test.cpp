@@ -67,7 +67,7 @@ TEST_CASE("data that cannot be read for long ends all ranks with the code for re
 TEST_CASE("a stop signal is heard while data is tried again") {
   const Place place;
   Launch run = failing(place, {"--training.steps=1000000"}, 255, 1'000'000);
-  REQUIRE(holds_soon([&] { return run.err().find("trying again") != std::string::npos; }));
+  REQUIRE(holds_soon([&] { return run.err().find("retrying") != std::string::npos; }));
   run.signal(SIGTERM);
   const launch::Finished end = run.wait();
   INFO(end.out << end.err);

@@ -167,7 +167,7 @@ TEST_CASE("a start that is refused says why in one line and leaves the run folde
   refused({"--model.rope_theta=10000", "--model.dim=32"}, 5,
           "step-5 is of another model than this run's; set model.dim = 64 (here 32), model.rope_theta = "
           "500000.0 (here 10000.0), or choose another job.dump_folder");
-  refused({"--training.seq_len=16"}, 4, "the sequence length was 32 and is 16 now");
+  refused({"--training.seq_len=16"}, 4, "the sequence length is 32 in the checkpoint, but 16 in this run");
   refused({"--checkpoint.load_step=7"}, 5, "checkpoint.load_step = 7: ");
   refused({"--training.dataset_path=/no/such/corpus"}, 4, "/no/such/corpus");
   refused({"--training.tokenizer=/no/such/tokenizer"}, 4, "/no/such/tokenizer");

@@ -171,7 +171,7 @@ TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
   CHECK(end.code == 0);
   CHECK(place.metrics("run").size() == 11);
   CHECK_THAT(end.out + end.err,
-             ContainsSubstring("the run goes on and tries again") &&
+             ContainsSubstring("the run continues and retries") &&
                  ContainsSubstring("metrics.jsonl can be written again; nothing was lost"));
 }
 
