@@ -1,5 +1,5 @@
-// A decoder, or a stage of one, that follows from its description: the order of its parts, and what is
-// counted of them. What a part computes is in models/attention/ and models/parts/.
+// Builds a decoder, or a stage of one, from its description: the order of its parts, its routers
+// and its FLOPs. models/attention/ and models/parts/ contain the computation of the parts.
 //
 // Shape suffixes: N tokens of this rank, D model dim.
 #include <ATen/TensorOperators.h>
@@ -26,7 +26,7 @@ std::int64_t head_dims(const LatentAttention& a) {
   return a.heads * (a.plain_width + a.rotated_width + a.value_width);
 }
 
-// Of the pairs of a causal row, those that the mask lets meet.
+// Returns the share of a causal row's pairs that the mask allows.
 double share_of_causal(const AttentionMask& mask, std::int64_t tokens) {
   return attended_pairs(mask, tokens) / attended_pairs({}, tokens);
 }
@@ -94,7 +94,7 @@ class DescribedDecoder final : public Decoder {
     return decode(ranks, inputs, {part_, d_.norm_eps, d_.ends.tie_embeddings, one_block});
   }
 
-  // Of the routed experts, those that a token takes count.
+  // Counts only the routed experts that a token is sent to.
   std::int64_t flops_per_token(std::int64_t seq_len) const override {
     const bool looked_up = part_.embedding && !d_.ends.tie_embeddings;
     std::int64_t active = looked_up ? -d_.ends.vocab_size * d_.ends.dim : 0;
@@ -153,9 +153,9 @@ class DescribedDecoder final : public Decoder {
   }
 
   Description d_;   // of the whole model
-  StagePart part_;  // that this is
+  StagePart part_;  // the part that this decoder computes
   ParameterTable table_;
-  std::vector<std::int64_t> routers_;            // the layers of the part that have one
+  std::vector<std::int64_t> routers_;            // layers of the part with a router
   std::optional<RoutedTokens> routed_tokens_{};  // of the whole model
 };
 

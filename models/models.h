@@ -1,17 +1,18 @@
-// The models that exist: everything that names a model goes through this list. Adding one is a folder beside
-// llama3/ and its type here. A model is a struct of sizes; its flavors are the files of sizes/. It has
+// Lists the models. All code that looks up a model by name uses this list. To add a model, create a
+// folder next to llama3/ and add its type here. A model is a struct of sizes, and its flavors are
+// the files of sizes/. It has
 //
 //   kName                model.name
 //   fields()             its keys, with ranges and meanings
-//   problems()           the rules between fields that do not hold; each field alone is within its range
-//   shared()             what ranks that share layers or experts divide
-//   description()        what it is made of, which is its parameters and its forward
-//   plain()              what tells one model from another: widths spelt out that may be left to follow from
-//                        others; without what concerns training alone, and fields that have no effect
-//   for_rows(longest)    a flavor's sizes for rows of at most so many tokens, in a model where they depend on
-//   it small()              the same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8
-//   of
-//                        them can; a vocabulary and a width that none of these divides
+//   problems()           the violated rules between fields; each field is within its own range
+//   shared()             the sizes that ranks divide when they share layers or experts
+//   description()        the description that defines its parameters and its forward
+//   plain()              the values that identify the model: derived widths written out; fields
+//                        that concern training only or have no effect left out
+//   for_rows(longest)    optional: a flavor's sizes for sequences of at most `longest` tokens
+//   small()              the same architecture with few, narrow layers: sizes that ranks share are
+//                        24, which 2, 3, 4, 6 and 8 ranks can divide; none of these divides the
+//                        vocabulary and the width
 //   hugging_face_type()  its names at Hugging Face
 //
 // No LibTorch.

@@ -1,5 +1,5 @@
-// Outside of attention, a rank's part of a row is treated as a row. An exchange turns a matrix whose
-// rows are divided among the ranks into one whose columns are. A piece of heads is every n-th group
+// Outside of attention, a rank's part of a row is treated as a row. An exchange turns a matrix with
+// rows divided among the ranks into one with columns divided. A piece of heads is every n-th group
 // of queries with its keys, not consecutive groups. Tensor parallelism divides the outermost
 // dimension of the heads, so both can divide them. The results from the ranks are unbound and
 // concatenated along another dimension, not viewed and transposed. The types of sharding can then
@@ -109,7 +109,7 @@ class SharedRows : public ContextParallel {
  public:
   explicit SharedRows(ContextParallelOptions options) : options_(std::move(options)) {}
 
-  // Gathers, sums and reduce-scatters: the type of sharding of the result is then that of x. The
+  // Gathers, sums and reduce-scatters, so that the result has x's type of sharding. The
   // reduce-scatter adds n equal sums, so the result is divided by n.
   Tensor all_reduce_sum(const Tensor& x_B) const override {
     const AxisGroup& group = options_.group;

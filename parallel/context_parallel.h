@@ -35,18 +35,18 @@ struct ContextParallelOptions {
   std::int64_t runs = 1;
 };
 
-// With one rank: the identity, and plain attention.
+// The exchanges of attention. With one rank: the identity, and plain attention.
 class ContextParallel {
  public:
   virtual ~ContextParallel() = default;
-  // Inputs of keys and values [B, N, ...] -> [B, S, ...], in the order of
+  // Gathers inputs of keys and values [B, N, ...] into [B, S, ...], in the order of
   // ForwardInputs::key_positions (models/parts/decoder.h): the row's own, or rank order for any
-  // blocks. Backward: reduce-scatter. Under all_to_all the identity.
+  // blocks. Backward: reduce-scatter. Under all_to_all: the identity.
   virtual at::Tensor all_gather(const at::Tensor& x_BN) const { return x_BN; }
-  // [B, ...]: the sum over the ranks, of whole numbers that fp32 represents.
+  // Sums [B, ...] over the ranks. REQUIRES: whole numbers that fp32 represents.
   virtual at::Tensor all_reduce_sum(const at::Tensor& x_B) const { return x_B; }
-  // Attention of this rank's queries [B, H, N, K] to the keys and values of all_gather: [B, H, N,
-  // V]. Under all_to_all, query heads and key heads are both divided. Where there are fewer key
+  // Computes attention of this rank's queries [B, H, N, K] to the keys and values of all_gather:
+  // [B, H, N, V]. Under all_to_all, ranks divide both query heads and key heads. With fewer key
   // heads than ranks, each is sent to several ranks.
   virtual at::Tensor attention(const AttentionOperands& operands) const;
 };

@@ -17,8 +17,8 @@
 // exact_counts the rows are ragged; gathering them after the exchange would need the counts on the
 // host and another sort.
 //
-// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of this rank, R
-// rows.
+// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of this rank,
+// R rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,31 +35,35 @@ enum class ExpertExchange : std::uint8_t { fixed_size, exact_counts };
 
 struct ExpertParallelOptions {
   AxisGroup group{};
-  std::int64_t rank = 0;  // of this process in the group: it has experts [rank * E, (rank + 1) * E)
+  std::int64_t rank = 0;  // rank in the group; it has experts [rank * E, (rank + 1) * E)
   ExpertExchange exchange = ExpertExchange::fixed_size;
-  // Capacity, as a multiple of the rows that balanced routers send to a rank. 0: capacity for all
-  // rows.
+  // Capacity, as a multiple of the rows that balanced routers send to a rank. 0: capacity for
+  // all rows.
   double capacity_factor = 0;
   AxisGroup expert_tp{};            // the ranks that divide each expert
-  std::int64_t expert_tp_rank = 0;  // of this process in that group
-  AxisGroup ep_and_expert_tp{};     // the union of both groups; read only with several ranks in `expert_tp`
+  std::int64_t expert_tp_rank = 0;  // rank in that group
+  // Union of both groups; read only with several ranks in `expert_tp`.
+  AxisGroup ep_and_expert_tp{};
 
   // The ranks whose tokens an expert computes.
   const AxisGroup& token_group() const { return expert_tp.ranks > 1 ? ep_and_expert_tp : group; }
-  // Whether tokens may be dropped. Then dispatch counts them.
+  // Whether tokens may be dropped. If so, dispatch counts them.
   bool is_bounded() const { return group.ranks > 1 && capacity_factor > 0; }
-  // Capacity of a rank in rows: the worst case, or less where it is bounded. `tokens`: of one rank.
+  // Returns the capacity of a rank in rows: the worst case, or less if bounded. `tokens`: of
+  // one rank.
   std::int64_t capacity(std::int64_t tokens, std::int64_t experts_a_token, std::int64_t experts) const;
 };
 
 struct Dispatched {
-  at::Tensor rows_RD;  // one row for each expert of each token, sorted by expert; zero from the last end on
-  at::Tensor ends_E;   // int32: the end of each expert's rows; at most R
-  at::Tensor dropped_tokens = {};              // fp32 []: rows without capacity. Undefined where unbounded.
+  // One row per expert of each token, sorted by expert; zero from the last end on.
+  at::Tensor rows_RD;
+  at::Tensor ends_E;  // int32: the end of each expert's rows; at most R
+  // fp32 []: rows without capacity; undefined if unbounded.
+  at::Tensor dropped_tokens = {};
   std::vector<at::Tensor> combine_state = {};  // what `combine` reads
 };
 
-// With one rank: every expert is here and whole.
+// Dispatch to experts and combine. With one rank, that rank has all experts whole.
 class ExpertParallel {
  public:
   virtual ~ExpertParallel() = default;
@@ -67,10 +71,11 @@ class ExpertParallel {
   // these ids.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                               const at::Tensor& tokens_per_expert) const = 0;
-  // x on the first rank of `expert_tp` and zeros on the others, so that combine's sum has x once.
+  // Returns x on the first rank of `expert_tp` and zeros on the others, so that combine's sum
+  // contains x once.
   virtual at::Tensor once_per_expert_tp_group(const at::Tensor& x) const = 0;
-  // For each token, the sum of its experts' results times their scores (fp32), accumulated in fp32,
-  // in the dtype of the rows. `rows_RD`: the results of dispatched.rows_RD.
+  // Returns for each token the sum of its experts' results times their scores (fp32), accumulated
+  // in fp32, in the dtype of the rows. `rows_RD`: the results of dispatched.rows_RD.
   virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                              const at::Tensor& scores_TK) const = 0;
 };

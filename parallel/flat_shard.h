@@ -1,4 +1,4 @@
-// Which elements of a parameter a rank computes with, and which of them it stores.
+// The elements of a parameter that a rank computes with, and those that it stores.
 //
 // Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts:
 // rows of the vocabulary, or columns of a matrix. A rank computes with one part. A size that the
@@ -54,10 +54,10 @@ class FlatShard {
   // The whole parameter.
   explicit FlatShard(Sizes sizes) : FlatShard(std::move(sizes), {}, 1, 0) {}
 
-  const Sizes& sizes() const { return sizes_; }  // of the parameter
+  const Sizes& sizes() const { return sizes_; }  // sizes of the whole parameter
   const Cut& cut() const { return cut_; }
   const RowPart& rows() const { return rows_; }
-  Sizes part_sizes() const;  // of the part that a rank computes with, with padding
+  Sizes part_sizes() const;  // sizes of the part that a rank computes with, including padding
   std::int64_t part_elements() const;
   std::int64_t stored() const;  // elements of a shard, with padding
   // The range of the flattened part that this rank stores. It includes the padding of the cut, but
@@ -68,7 +68,7 @@ class FlatShard {
   void for_each_run(const std::function<void(const ElementRun&)>& visit) const;
 
  private:
-  Sizes row_sizes() const;  // of the parameter, with this rank's rows alone
+  Sizes row_sizes() const;  // sizes of the parameter, restricted to this rank's rows
 
   Sizes sizes_;
   Cut cut_;

@@ -33,8 +33,8 @@ inline constexpr std::size_t kAxes = 8;
 inline constexpr std::size_t kDenseAxes = 5;  // all but efsdp, ep and etp
 std::string_view axis_name(Axis axis);        // "dp_shard": torchtitan's name
 
-// One axis, or the union of several. A union may have dp_shard, cp and tp, or efsdp, ep and etp,
-// but not axes of both kinds.
+// One axis, or a union of several: of dp_shard, cp and tp, or of efsdp, ep and etp. A union has no
+// axes of both kinds.
 class Axes {
  public:
   constexpr Axes(Axis axis) : Axes({axis}) {}
@@ -64,7 +64,7 @@ inline constexpr Axes kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp
 // any other, also the ranks of tp (parallel/rank_context.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
-// The same for the parameters of experts, cut over etp and not.
+// The same for the parameters of experts, with and without a cut over etp.
 inline constexpr Axes kCutExpertShardAxes = Axis::efsdp;
 inline constexpr Axes kWholeExpertShardAxes = {Axis::efsdp, Axis::etp};
 // Ranks whose tokens one expert computes (parallel/expert_parallel.h).
@@ -97,16 +97,16 @@ class Mesh {
 
   std::int64_t world_size() const { return world_size_; }
   std::int64_t degree(Axes axes) const;
-  // The index of a rank in its group.
+  // Returns the index of a rank in its group.
   std::int64_t coordinate(std::int64_t rank, Axes axes) const;
-  // The ranks of its group in ascending order. The index in this list is the coordinate.
+  // Returns the ranks of its group in ascending order. The index in this list is the coordinate.
   std::vector<std::int64_t> members(std::int64_t rank, Axes axes) const;
   // Axes with the same ranks have the same group: if one of the data axes has one rank, the group
   // of the other one is "dp". "ep" alone is always a separate group, so that the exchange of tokens
   // does not wait for other collectives of the same ranks.
   AxisGroup group(Axes axes) const;
-  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": the axes with more than one rank.
-  // "" with one rank.
+  // Returns the axes with more than one rank: "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2
+  // x ep 4". Returns "" with one rank.
   std::string text() const;
 
  private:
@@ -115,8 +115,8 @@ class Mesh {
   std::array<std::int64_t, kAxes> strides_{};  // difference of consecutive ranks on an axis
 };
 
-// Suffix of the name of a second group of the same ranks, whose gathers overlap the first one's
-// reductions.
+// Suffix of the name of a second group of the same ranks, whose gathers overlap the first
+// one's reductions.
 inline const std::string kGatherGroupSuffix = "_gather";
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
-// What a decoder's forward uses of the ranks: one member for each axis of parallelism. A decoder is
-// written for one rank; with one rank on an axis, its member is the identity or the plain op.
+// The interface of a decoder's forward to the ranks, with one member for each axis of parallelism.
+// A decoder is written for one rank; with one rank on an axis, its member is the identity or the
+// plain op.
 //
 // Between layers, activations are [N, D]: N tokens of this rank, D the model dim. A weight that is
 // not cut (parallel/flat_shard.h) is applied to these tokens alone. Its gradient is then a sum over

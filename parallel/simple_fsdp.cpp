@@ -77,8 +77,8 @@ struct Unshard : torch::autograd::Function<Unshard> {
   }
 };
 
-// A linear layer that saves the shard for its backward instead of the weight, and gathers again
-// there.
+// A linear layer that saves the shard for its backward instead of the weight, and gathers
+// again there.
 struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
                             const ParameterPtr& parameter) {
@@ -105,7 +105,8 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   }
 };
 
-// The same with a matrix for each run of rows: [E, out, in], or [E, in, out] with `inputs_first`.
+// A grouped linear layer that reshards, with a matrix for each run of rows: [E, out, in], or [E,
+// in, out] with `inputs_first`.
 struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
                             const at::Tensor& ends, const ParameterPtr& parameter, bool inputs_first) {

@@ -30,8 +30,8 @@ namespace rondo {
 
 struct FsdpOptions {
   AxisGroup replicas{};                       // the ranks that store the same shard
-  at::ScalarType compute_dtype = at::kFloat;  // of the all-gather and of the model
-  at::ScalarType reduce_dtype = at::kFloat;   // of the gradient's reduction
+  at::ScalarType compute_dtype = at::kFloat;  // dtype of the all-gather and of the model
+  at::ScalarType reduce_dtype = at::kFloat;   // dtype of the gradient's reduction
   bool reshard_after_forward = false;         // linear layers gather again in the backward
 };
 
@@ -40,27 +40,27 @@ struct FsdpOptions {
 class Weights {
  public:
   virtual ~Weights() = default;
-  // The part of the parameter that this rank computes with, in the compute dtype. Backward: the
-  // reduced gradient of the shard in its dtype, or none where the gradient was accumulated
-  // (ShardedParameter::sum).
+  // Returns the part of the parameter that this rank computes with, in the compute dtype.
+  // Backward: the reduced gradient of the shard in its dtype, or no gradient if it was
+  // accumulated (ShardedParameter::sum).
   virtual at::Tensor get(std::string_view leaf) const = 0;
-  // x [..., in] times the transpose of the open scope's "weight" [out, in].
+  // Multiplies x [..., in] by the transpose of the open scope's "weight" [out, in].
   virtual at::Tensor linear(const at::Tensor& x) const = 0;
-  // x [N, in] times the transposes of the weights [E, out, in], one for each run of rows: run e
-  // ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
+  // Multiplies x [N, in] by the transposes of the weights [E, out, in], one for each run of rows.
+  // Run e ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
-  // The same with weights [E, in, out], not transposed.
+  // The same product with weights [E, in, out], not transposed.
   virtual at::Tensor grouped_mm(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
-  // The shards of the parameters below a module path, in the order of their names.
+  // Returns the shards of the parameters below a module path, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 };
 
 struct ShardedParameter {
   at::Tensor shard;                 // [stored elements], requires grad
-  std::vector<std::int64_t> sizes;  // of the part that this rank computes with
+  std::vector<std::int64_t> sizes;  // sizes of the part that this rank computes with
   AxisGroup shards{};               // the ranks among which this part is sharded
-  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the backward
-  // reduces.
+  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the
+  // backward reduces.
   at::Tensor sum = {};
   std::optional<Float8Options> float8 = {};  // of a linear layer with float8 products
 };
@@ -68,10 +68,10 @@ using ShardedParameters = std::map<std::string, ShardedParameter>;
 
 std::shared_ptr<const Weights> sharded_weights(ShardedParameters parameters, const FsdpOptions& options);
 
-// The sum of a gradient over the replicas, in reduce_dtype; `gradient` itself with one replica.
+// Sums a gradient over the replicas, in reduce_dtype. Returns `gradient` itself with one replica.
 at::Tensor sum_over_replicas(const at::Tensor& gradient, const FsdpOptions& options);
-// The sum over `shards` and the replicas of a whole gradient, in reduce_dtype: the [stored]
-// elements of this rank.
+// Sums a whole gradient over `shards` and the replicas, in reduce_dtype. Returns this rank's
+// [stored] elements.
 at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
                            const FsdpOptions& options);
 

@@ -18,23 +18,25 @@ namespace rondo {
 
 struct TensorParallelOptions {
   AxisGroup group{};
-  std::int64_t rank = 0;  // of this process in the group
+  std::int64_t rank = 0;  // rank in the group
 };
 
-// With one rank: the identity, and the ops of a whole vocabulary.
+// The collectives of a layer that ranks share. With one rank: the identity, and the ops of a
+// whole vocabulary.
 class SequenceParallel {
  public:
   virtual ~SequenceParallel() = default;
-  // [N, ...] -> [T, ...], in the order of ranks. Backward: reduce-scatter.
+  // Gathers [N, ...] into [T, ...], in rank order. Backward: reduce-scatter.
   virtual at::Tensor all_gather(const at::Tensor& x_N) const { return x_N; }
-  // [T, ...] -> [N, ...]: the sum over the ranks, at this rank's tokens. Backward: all-gather.
+  // Reduce-scatters [T, ...] to [N, ...]: the sum over the ranks, at this rank's tokens.
+  // Backward: all-gather.
   virtual at::Tensor reduce_scatter(const at::Tensor& partial_sums_T) const { return partial_sums_T; }
-  // Rows of an embedding for the ids [B, S] of all T tokens; [N, D] at this rank's tokens. Rank r
+  // Looks up the ids [B, S] of all T tokens. Returns the rows [N, D] of this rank's tokens. Rank r
   // has the rows of ids [r * V, (r + 1) * V).
   virtual at::Tensor embedding(const at::Tensor& weight_VD, const at::Tensor& ids_BS) const;
-  // The sum over the T tokens of their cross-entropy: [], the same on every rank. Rank r has the
-  // logits of ids [r * V, (r + 1) * V); ids from `vocabulary` on are padding. A token with the
-  // label `ignored` has no loss. With several ranks, the loss has the dtype sum_dtype(logits).
+  // Returns the sum over the T tokens of their cross-entropy: [], the same on every rank. Rank r
+  // has the logits of ids [r * V, (r + 1) * V); ids from `vocabulary` on are padding. A token with
+  // the label `ignored` has no loss. With several ranks, the loss has the dtype sum_dtype(logits).
   // Logits are not gathered, and the backward has no collective.
   virtual at::Tensor cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
                                    std::int64_t vocabulary, std::int64_t ignored) const;

@@ -1,5 +1,8 @@
-// Shape suffixes: B batch, T tokens of a row that this rank has, S those that its queries attend to, N tokens
-// of this rank, D model dim, H query heads, G key/value heads, K head dim.
+// Grouped-query attention: projections, norms of queries and keys, rotation, attention and the
+// output projection, for this rank's heads.
+//
+// Shape suffixes: B batch, T tokens of a row on this rank, S tokens of a row that its queries
+// attend to, N tokens of this rank, D model dim, H query heads, G key/value heads, K head dim.
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
@@ -14,7 +17,7 @@ namespace {
 
 using at::Tensor;
 
-// Of this rank's outputs.
+// Returns the projection to this rank's outputs.
 Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor& x,
                  const RankContext& ranks) {
   ModuleScope scope(name);
@@ -22,7 +25,7 @@ Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor&
   return a.biases ? y + ranks.weights->get("bias") : y;
 }
 
-// The sum of what ranks find for the outputs, which have one bias.
+// Returns the sum of the ranks' partial outputs, plus the bias once.
 Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, const RankContext& ranks) {
   const Tensor sum_ND = ranks.sequence->reduce_scatter(linear("wo", heads_TD, ranks));
   if (!a.biases) return sum_ND;
@@ -30,7 +33,7 @@ Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, con
   return sum_ND + ranks.weights->get("bias");
 }
 
-// Queries or keys [T, heads * K], after their norm, as heads.
+// Returns queries or keys [T, heads * K], normalized and viewed as heads.
 Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tensor& x, std::int64_t heads,
                     const RankContext& ranks, const ForwardInputs& inputs) {
   const auto as_heads = [&](const Tensor& y) { return y.view({inputs.rows, inputs.length, -1, a.head_dim}); };
@@ -46,7 +49,7 @@ Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tens
   return as_heads(x);
 }
 
-// Heads [B, T, heads, K] at the positions of their tokens.
+// Applies the positions of their tokens to the heads [B, T, heads, K].
 Tensor placed(const GroupedQueryAttention& a, const Tensor& x, const RotaryTables& rope) {
   const Tensor rotated = rotate(x, rope, a.pairs);
   return a.qk_norm == QkNorm::rotated ? unweighted_rms_norm(rotated, a.norm_eps) : rotated;
@@ -58,8 +61,8 @@ Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const RankC
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
   const Tensor all_ND = ranks.sequence->all_gather(x_ND);
-  // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
-  // order.
+  // Separate statements: C++ leaves the order of arguments unspecified, and all ranks must gather
+  // in the same order.
   const Tensor queries = projected(a, "wq", all_ND, ranks);
   const Tensor keys = projected(a, "wk", all_ND, ranks);
   const Tensor values = projected(a, "wv", all_ND, ranks);

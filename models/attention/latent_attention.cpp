@@ -1,5 +1,9 @@
-// Shape suffixes: B batch, T tokens of a row that this rank has, S those that its queries attend to, N tokens
-// of this rank, D model dim, H heads, R width of what is rotated, V width of a value's head, L latent.
+// Ranks that share the heads or the rows exchange the latents, which are narrower than the model
+// and than keys and values. Ranks that share the rows compute keys and values of all these rows.
+//
+// Shape suffixes: B batch, T tokens of a row on this rank, S tokens of a row that its queries
+// attend to, N tokens of this rank, D model dim, H heads, R rotated width, V value head width,
+// L latent.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sum.h>
@@ -22,9 +26,9 @@ Tensor queries(const LatentAttention& a, const Tensor& x_ND, const RankContext& 
   return linear("wq_b", ranks.sequence->all_gather(normed_NL), ranks);
 }
 
-// [B, S, 1, R], the same for all heads -> [B, S, H, R]. Backward: the sum over the heads of this rank, even
-// of one. Autograd leaves that sum out, and with it what says that ranks hold summands of the gradient of all
-// heads.
+// Broadcasts [B, S, 1, R] over the heads: [B, S, H, R]. The backward sums over this rank's heads,
+// even for one head. Autograd would omit that sum, and with it the mark that ranks hold partial
+// sums of the gradient of all heads.
 struct OverHeads : torch::autograd::Function<OverHeads> {
   static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x_BS1R, std::int64_t heads) {
     at::AutoDispatchBelowAutograd below_autograd;
@@ -38,8 +42,6 @@ struct OverHeads : torch::autograd::Function<OverHeads> {
 
 }  // namespace
 
-// What ranks that share the heads or the rows send each other are the latents, which are narrower than the
-// model and than keys and values. Ranks that share the rows make keys and values of all of them.
 Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext& ranks,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");

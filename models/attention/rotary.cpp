@@ -1,4 +1,5 @@
-// Frequencies and tables are made in fp64 on the host, once.
+// Rotary frequencies with their scalings, and the tables of positions. The host computes both once,
+// in fp64.
 #include "models/attention/rotary.h"
 
 #include <ATen/ops/empty.h>
@@ -38,7 +39,7 @@ std::vector<double> frequencies(const Rotary& rotary, const WavelengthScaling& s
 
 std::vector<double> frequencies(const Rotary& rotary, const YarnScaling& s) {
   const auto width = static_cast<double>(rotary.width);
-  // The pair, as a real number, that turns so often in the original length.
+  // Returns the (real-valued) pair that makes this many rotations in the original length.
   const auto pair_turning = [&](double rotations) {
     const double wavelength = static_cast<double>(s.original_max_seq_len) / rotations;
     return width * std::log(wavelength / (2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.theta));

@@ -1,8 +1,8 @@
-// What attention does by the positions of tokens. Rotary embedding (Su et al., "RoFormer", 2021): its
-// frequencies, its tables, and the two ways in which models pair the elements of a head. And how queries
-// grow.
+// Position-dependent parts of attention: rotary embedding (Su et al., "RoFormer", 2021) and query
+// growth. Computes the rotary frequencies and tables, and supports both pairings of the elements of
+// a head.
 //
-// Shape suffixes: B batch, T sequence, K width of what is rotated.
+// Shape suffixes: B batch, T sequence, K rotated width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,21 +14,22 @@
 
 namespace rondo {
 
-// "rope.cos" and "rope.sin", fp64 [seq_len, K/2]; the angle of position t is t * frequency.
+// Returns "rope.cos" and "rope.sin", fp64 [seq_len, K/2]. The angle at position t is t * frequency.
 std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len);
 
-// "query_growth", fp64 [seq_len, 1]: the factor on a query at position t.
+// Returns "query_growth", fp64 [seq_len, 1]: the factor on a query at position t.
 Buffer query_growth_buffer(const QueryGrowth& growth, std::int64_t seq_len);
 
-// The tables at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2], and of the last
-// [B or 1, T, 1, 1], undefined where queries do not grow.
+// The tables at the tokens' positions, in the dtype of the buffers. cos and sin are [B or 1, T, 1,
+// K/2]. query_growth is [B or 1, T, 1, 1], or undefined where queries do not grow.
 struct RotaryTables {
   at::Tensor cos, sin, query_growth;
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 
-// Rotates the pairs of x [B, T, heads, K] with ops/rope/. The result of `neighbours` is in halves, in the same
-// order for queries and keys, so that products of heads are those of neighbours. `none` returns x.
+// Rotates the pairs of x [B, T, heads, K] with ops/rope/. With `neighbours`, the output stores the
+// pairs as halves, in the same order for queries and keys. Dot products of heads are therefore
+// unchanged. Returns x for `none`.
 at::Tensor rotate(const at::Tensor& x, const RotaryTables& rope, RotatedPairs pairs);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The fields of DeepSeek-V3's sizes, the rules between them, and what it is made of.
+// The fields of DeepSeek-V3's sizes, the rules between them, and the description.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// "model_type": "deepseek_v3" and our deepseek_v3: the same model, under other names.
+// Maps Hugging Face's "model_type": "deepseek_v3" to deepseek_v3. Some of our sizes have no form in
+// transformers; writing them is an error.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,14 +14,14 @@ using hugging_face::FieldsReader;
 using hugging_face::ModelType;
 using Json = nlohmann::json;
 
-// The epsilon of the norms of the latents, which their configuration does not name.
+// The epsilon of the latents' norms, which config.json does not contain.
 constexpr double kLatentNormEps = 1e-6;
 
 void read_yarn(FieldsReader& yarn) {
-  // Cosines and sines would be scaled by their ratio.
+  // A different value would scale cosines and sines by the ratio of the two.
   const auto all = yarn.take("mscale_all_dim"), mscale = yarn.require("mscale");
   if (all && mscale && mscale->raw() != all->raw()) mscale->refuse("must be mscale_all_dim in this version");
-  // transformers takes that for none, and scales cosines and sines.
+  // transformers treats 0 as absent, and scales cosines and sines.
   if (mscale && mscale->raw() == 0) mscale->refuse("0 is not in this version");
   yarn.take_only("truncate", true, "a correction range that is not truncated is");
   yarn.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
@@ -30,14 +31,14 @@ void read_deepseek_rest(FieldsReader& reader, FieldValues& sizes) {
   if (const auto heads = sizes.find("n_heads"); heads != sizes.end())
     reader.take_only("num_key_value_heads", std::get<std::int64_t>(heads->second),
                      "another number of keys is");
-  // Follow from the others or concern training alone.
+  // These fields follow from others or concern training only.
   for (const char* name : {"head_dim", "qk_head_dim", "num_local_experts", "num_mtp_layers", "ep_size",
                            "aux_loss_alpha", "seq_aux", "output_router_logits"})
     reader.take(name);
 }
 
-// With softmax scores, without shared experts, or with another epsilon inside attention, transformers has no
-// such model.
+// transformers has no such model with softmax scores, without shared experts, or with another
+// epsilon inside attention.
 void write_rest(const FieldValues& sizes, Json& config) {
   const auto c = from_values<DeepSeekV3Config>(sizes);
   std::vector<std::string> problems;

@@ -1,9 +1,10 @@
-// gpt-oss (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025): grouped queries with sinks and biases, a
-// window in every second layer, YaRN; experts in every layer, which are clamped SwiGLUs with biases, chosen
-// by a router with a bias. The softmax of the chosen logits is that of all logits over its sum. Initialised
-// as GptOssPreTrainedModel of transformers does.
+// gpt-oss (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025). Grouped-query attention has
+// sinks and biases, a sliding window in every second layer, and YaRN. Every layer has experts:
+// clamped SwiGLUs with biases, and a router with a bias. The softmax of the selected logits equals
+// the softmax of all logits, divided by the selected ones' sum. Initialization follows
+// transformers' GptOssPreTrainedModel.
 //
-// Its configuration: the [model] section of a run with model.name = "gpt_oss". No LibTorch.
+// Configuration: the [model] section of a run with model.name = "gpt_oss". No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,15 @@ namespace rondo {
 struct GptOssConfig : RoutedSizes, YarnSizes {
   static constexpr const char* kName = "gpt_oss";
 
-  std::int64_t sliding_window = 128;  // tokens that a query sees in layers 0, 2, ..., itself among them
+  // Tokens that a query attends to in layers 0, 2, ..., including itself.
+  std::int64_t sliding_window = 128;
 
   GptOssConfig() {
     top_k = 2, rope_theta = 150000.0;
     rope_scaling_factor = 32.0, rope_original_max_seq_len = 4096;
   }
 
-  // What models/models.h asks of a model.
+  // The interface of models/models.h.
   static const Fields& fields();
   FieldValues plain() const;
   GptOssConfig small() const;

@@ -1,4 +1,4 @@
-// "model_type": "gpt_oss".
+// Maps Hugging Face's "model_type": "gpt_oss" to gpt_oss.
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/hugging_face/model_type.h"
 
@@ -24,12 +24,12 @@ void read_gpt_oss_yarn(FieldsReader& yarn) {
 }
 
 void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
-  // Where they are absent, transformers takes YaRN by a factor of 32.
+  // Required: transformers defaults to YaRN with a factor of 32.
   if (!reader.take("rope_parameters")) reader.require("rope_scaling");
   const auto types = reader.take("layer_types");
   if (types && sizes.contains("n_layers") && types->raw() != layer_types(sizes))
     types->refuse("must be a window in layers 0, 2, ... and none in the others");
-  // Other names of what is said before, and what concerns training.
+  // These fields are aliases of fields above or concern training only.
   for (const char* name :
        {"initial_context_length", "experts_per_token", "output_router_logits", "router_aux_loss_coef"})
     reader.take(name);
@@ -40,7 +40,7 @@ void write_gpt_oss_rest(const FieldValues& sizes, Json& config) {
   config["layer_types"] = layer_types(sizes);
   Json& rope = config["rope_scaling"];
   if (rope.is_null())
-    rope["rope_type"] = "default";  // nothing would mean YaRN by a factor of 32
+    rope["rope_type"] = "default";  // an absent object would mean YaRN with a factor of 32
   else
     rope["truncate"] = false;
 }

@@ -1,5 +1,5 @@
-// Takes fields out of an object of a config.json one by one, and knows which are left. One object, one file,
-// one thread.
+// Reads the fields of an object of a config.json one by one, and tracks those not read yet. For one
+// object of one file, on one thread.
 #pragma once
 
 #include <optional>
@@ -14,23 +14,24 @@ namespace rondo::hugging_face {
 
 class FieldsReader {
  public:
-  // REQUIRES: `object` is one, and its source collects problems.
+  // REQUIRES: `object` is a JSON object, and its source collects problems.
   explicit FieldsReader(JsonView object) : object_(std::move(object)) {}
 
   std::vector<std::string>& problems() { return *object_.source().problems; }
 
-  // Empty where the field is absent or null. The field counts as known from now on.
+  // Returns nullopt if the field is absent or null. Marks the field as known.
   std::optional<JsonView> take(const std::string& name);
-  // Like take, and absent is a problem.
+  // Like take, but reports a problem if the field is absent.
   std::optional<JsonView> require(const std::string& name);
 
-  // Puts the value of `name`, if there, into `sizes` as field `ours` of `fields`, checked for type and range.
+  // Stores the value of `name`, if present, in `sizes` as field `ours` of `fields`, after checking
+  // its type and range.
   void take_size(const std::string& name, const Fields& fields, const char* ours, FieldValues& sizes);
 
-  // A switch whose only value here is `only`; absent and null mean it.
+  // Checks a field whose only supported value is `only`; absent and null mean it.
   void take_only(const std::string& name, const nlohmann::json& only, const std::string& why);
 
-  // Fields that were not taken, in order.
+  // Returns the fields that were not taken, in order.
   std::vector<JsonView> unknown() const;
 
  private:

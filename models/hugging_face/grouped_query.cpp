@@ -1,4 +1,4 @@
-// The fields of a config.json that models with grouped queries share.
+// The fields of a config.json that models with grouped-query attention share.
 #include <fmt/format.h>
 
 #include "models/hugging_face/model_type.h"
@@ -62,7 +62,7 @@ void refuse_load_bias(const FieldValues& sizes, const char* architecture) {
 
 void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes) {
   if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
-  reader.take("max_window_layers");  // of a window that there is not
+  reader.take("max_window_layers");  // concerns a window, which these models do not have
   const std::optional<JsonView> types = reader.take("layer_types");
   if (!types) return;
   for (const JsonView& type : types->raw().is_array() ? types->items() : std::vector{*types})

@@ -1,6 +1,6 @@
-// Reading and writing config.json by a model's tables. rope_theta and the scaling of rotary frequencies have
-// tables of their own, since transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) put them in
-// different places.
+// Reads and writes config.json by a model's tables. rope_theta and the rotary scaling have their
+// own tables: transformers 4 (rope_theta, rope_scaling) and transformers 5 (rope_parameters) store
+// them in different places.
 #include "models/hugging_face/model_type.h"
 
 #include "support/text/field_json.h"
@@ -17,7 +17,7 @@ void take_sizes(FieldsReader& reader, const std::vector<SizeName>& names, const 
       reader.take_size(size.theirs, fields, size.ours, sizes);
 }
 
-// An object {"rope_type": ...}.
+// Reads an object {"rope_type": ...}.
 void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fields& fields,
                       FieldValues& sizes) {
   if (!rope.raw().is_object()) return rope.refuse("must be an object");
@@ -36,12 +36,12 @@ void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fi
     return type->refuse("not in this version; " + known);
   }
   inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
-  // Any of them might change the frequencies.
+  // An unknown field could change the frequencies.
   for (const JsonView& unknown : inner.unknown()) unknown.refuse("no field of this rope_type");
 }
 
 void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
-  sizes.try_emplace("rope_theta", 10000.0);  // where the file does not say, as in transformers
+  sizes.try_emplace("rope_theta", 10000.0);  // transformers' default
   if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
   reader.take_size("rope_theta", fields, "rope_theta", sizes);
   const auto older = reader.take("rope_scaling"), newer = reader.take("rope_parameters");
@@ -50,7 +50,7 @@ void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& f
   if (const auto& rope = newer ? newer : older) take_rope_object(*rope, scaling, fields, sizes);
 }
 
-// A rule that the sizes break, blaming the first of its keys under their name.
+// Describes a violated rule, and names the first of its keys as Hugging Face does.
 std::string described(const SizeProblem& problem, const ModelType& type, const FieldValues& sizes) {
   const std::string& blamed = problem.keys.front();
   std::string theirs = "model." + blamed;
@@ -87,7 +87,7 @@ Json write_sizes(const ModelSpec& model, const FieldValues& sizes) {
   Json config = {{"architectures", Json::array({type.architecture})}, {"model_type", type.name}};
   put_sizes(type.sizes, plain, config);
   put_sizes({{"rope_theta", "rope_theta"}}, plain, config);
-  Json& scaling = config["rope_scaling"];  // null: none
+  Json& scaling = config["rope_scaling"];  // null: no scaling
   if (type.rope_scaling.type != nullptr && plain.at("rope_scaling_factor") != FieldValue(1.0)) {
     scaling["rope_type"] = type.rope_scaling.type;
     put_sizes(type.rope_scaling.sizes, plain, scaling);

@@ -1,8 +1,8 @@
-// Llama 3 (Grattafiori et al., "The Llama 3 Herd of Models", 2024): norms before attention and feed-forward,
-// grouped-query attention, SwiGLU, rotary embedding of halves as Hugging Face stores it, with llama-3.1
-// frequency scaling; initialised as torchtitan does.
+// Llama 3 (Grattafiori et al., "The Llama 3 Herd of Models", 2024). Norms precede attention and
+// feed-forward. The model has grouped-query attention, SwiGLU, and rotary embedding of halves as in
+// Hugging Face checkpoints, with llama-3.1 frequency scaling. Initialization follows torchtitan.
 //
-// Its configuration: the [model] section of a run with model.name = "llama3". No LibTorch.
+// Configuration: the [model] section of a run with model.name = "llama3". No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct Llama3Config : GroupedQuerySizes, WavelengthSizes {
 
   double ffn_dim_multiplier = 1.0;
   std::int64_t multiple_of = 256;
-  std::int64_t ffn_hidden_dim = 0;  // 0 = from dim, ffn_dim_multiplier and multiple_of
-  // Masks of all layers beside the causal one; 0: none.
+  std::int64_t ffn_hidden_dim = 0;  // 0: derived from dim, ffn_dim_multiplier and multiple_of
+  // Masks of all layers in addition to the causal one; 0: none.
   std::int64_t sliding_window = 0, attention_chunk = 0;
 
   Llama3Config() { rope_scaling_factor = 8.0; }
 
-  // Hidden width of the feed-forward: ffn_hidden_dim, or 8 dim / 3 truncated, times the multiplier truncated,
-  // rounded up to a multiple of `multiple_of`.
+  // Returns the hidden width of the feed-forward. That is ffn_hidden_dim, or 8 dim / 3 truncated,
+  // times the multiplier truncated, rounded up to a multiple of `multiple_of`.
   std::int64_t ffn_width() const;
 
-  // What models/models.h asks of a model.
+  // The interface of models/models.h.
   static const Fields& fields();
   FieldValues plain() const;
   Llama3Config small() const;

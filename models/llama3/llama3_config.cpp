@@ -1,4 +1,4 @@
-// The fields of Llama 3's sizes, what follows from them, the rules between them, and what it is made of.
+// The fields of Llama 3's sizes, derived sizes, the rules between fields, and the description.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace rondo {
 
 std::int64_t Llama3Config::ffn_width() const {
   if (ffn_hidden_dim > 0) return ffn_hidden_dim;
-  const std::int64_t two_thirds = 8 * dim / 3;  // of four times dim, rounded down as in Meta's code
+  const std::int64_t two_thirds = 8 * dim / 3;  // of 4 dim, rounded down as in Meta's code
   const auto wide = static_cast<std::int64_t>(ffn_dim_multiplier * static_cast<double>(two_thirds));
   return (wide + multiple_of - 1) / multiple_of * multiple_of;
 }

@@ -1,4 +1,4 @@
-// "model_type": "llama" and our llama3: the same model, under other names.
+// Maps Hugging Face's "model_type": "llama" to llama3.
 #include <fmt/format.h>
 
 #include "models/hugging_face/model_type.h"

@@ -37,7 +37,7 @@ FieldValues Llama4Config::plain() const {
   return values;
 }
 
-// Two layers, and with the original's intervals of 2 or more one of each kind.
+// Two layers: one of each kind if the original's intervals are 2 or more.
 Llama4Config Llama4Config::small() const {
   Llama4Config c = *this;
   c.make_small();

@@ -1,4 +1,6 @@
-// "model_type": "llama4_text", alone or in a model of texts and images, "llama4".
+// Maps Hugging Face's "model_type": "llama4_text" to llama4, alone or as the text part of the
+// multimodal "llama4". Files may list the kinds of layers in addition to or instead of their
+// intervals, so reading checks both.
 #include "models/hugging_face/model_type.h"
 #include "models/llama4/llama4.h"
 
@@ -8,7 +10,7 @@ namespace {
 using hugging_face::FieldsReader;
 using Json = nlohmann::json;
 
-// What files say of layers, beside or in the place of the intervals.
+// A file's lists of layers, in addition to or instead of the intervals.
 struct LayerLists {
   Json experts = Json::array(), rope = Json::array(), types = Json::array();
 };
@@ -24,12 +26,12 @@ LayerLists layer_lists(const FieldValues& sizes) {
 }
 
 void read_llama4_rest(FieldsReader& reader, FieldValues& sizes) {
-  // Where they are absent, transformers has defaults of its own.
+  // Required, because transformers' defaults differ.
   reader.require("num_key_value_heads");
   reader.require("head_dim");
   reader.take_size("intermediate_size_mlp", Llama4Config::fields(), "ffn_hidden_dim", sizes);
   reader.take_size("floor_scale", Llama4Config::fields(), "floor_scale", sizes);
-  // Some published files have a number here.
+  // Some published files have a number for this boolean.
   const auto grows = reader.take("attn_temperature_tuning");
   if (grows && !grows->raw().is_boolean() && !grows->raw().is_number_integer())
     grows->refuse("must be a boolean");
@@ -45,7 +47,7 @@ void read_llama4_rest(FieldsReader& reader, FieldValues& sizes) {
     check("no_rope_layers", lists.rope, "no_rope_layer_interval");
     check("layer_types", lists.types, "no_rope_layer_interval");
   }
-  // Of training.
+  // These fields concern training only.
   for (const char* name : {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"})
     reader.take(name);
 }

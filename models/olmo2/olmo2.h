@@ -1,8 +1,8 @@
-// OLMo 2 (Ai2, "2 OLMo 2 Furious", 2025): as Llama, with the norms of a block after attention and
-// feed-forward, of what they add to the stream, and RMSNorm over all queries and all keys of a token;
-// initialised as InitMethod.normal of OLMo-core does.
+// OLMo 2 (Ai2, "2 OLMo 2 Furious", 2025). It differs from Llama in two ways. Norms apply to the
+// outputs of attention and feed-forward, before the residual addition. RMSNorm covers all queries
+// and all keys of a token. Initialization follows InitMethod.normal of OLMo-core.
 //
-// Its configuration: the [model] section of a run with model.name = "olmo2". No LibTorch.
+// Configuration: the [model] section of a run with model.name = "olmo2". No LibTorch.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ struct Olmo2Config : DenseSizes {
 
   Olmo2Config() { norm_eps = 1e-6, max_seq_len = 4096; }
 
-  // What models/models.h asks of a model.
+  // The interface of models/models.h.
   static const Fields& fields();
   FieldValues plain() const;
   Olmo2Config small() const;

@@ -1,4 +1,4 @@
-// "model_type": "olmo2".
+// Maps Hugging Face's "model_type": "olmo2" to olmo2.
 #include "models/hugging_face/model_type.h"
 #include "models/olmo2/olmo2.h"
 

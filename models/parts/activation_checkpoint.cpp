@@ -17,14 +17,15 @@ struct CheckpointBackward final : torch::autograd::Node {
   KeptResults kept;
   at::Tensor x;
   variable_list leaves;
-  bool again = true;  // the backward comes once more, as its other half
+  bool again = true;  // another part of the backward follows
 
   variable_list apply(variable_list&& gradients) override {
     const c10::AutoGradMode with_gradients(true);
     const at::Tensor input = x.detach().requires_grad_(true);
     const at::Tensor output = kept.replay([&] { return block(input); }, again);
     variable_list wanted{input};
-    // Gradients of weights may be left for a later half of the backward, or go elsewhere than to the leaves.
+    // A later part of the backward may compute the gradients of weights, or they go elsewhere than
+    // to the leaves.
     if (!leaves.empty() && task_should_compute_output(1))
       wanted.insert(wanted.end(), leaves.begin(), leaves.end());
     variable_list made = torch::autograd::grad({output}, wanted, {gradients[0]}, /*retain_graph=*/false,

@@ -1,7 +1,8 @@
-// Activation checkpointing of a block: its forward keeps only its input, and results of ops that are asked
-// for; its backward computes the block again first. (Chen et al., "Training Deep Nets with Sublinear Memory
-// Cost", 2016.) Bit for bit the same results. A backward in several parts, all but the last of which retain
-// the graph, computes the block again in each, and keeps input and results until the last.
+// Activation checkpointing of a block (Chen et al., "Training Deep Nets with Sublinear Memory
+// Cost", 2016). The forward keeps only its input and the results of selected ops. The backward
+// first recomputes the block, with bitwise equal results. A backward in several parts recomputes
+// the block in each part. All parts but the last retain the graph; input and results are kept until
+// the last.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +14,9 @@
 
 namespace rondo {
 
-// block(x). `leaves`: every tensor besides x that the block reads and that wants a gradient. `keeps`: of
-// which ops the results are kept; nullptr: of none. REQUIRES: whatever `block` refers to outlives the
-// backward; random ops only where their results are kept.
+// Returns block(x). `leaves`: all tensors besides x that the block reads and that require a
+// gradient. `keeps`: selects the ops whose results are kept; nullptr: none. REQUIRES: everything
+// that `block` refers to outlives the backward; the results of random ops are kept.
 at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> block, const at::Tensor& x,
                       const std::vector<at::Tensor>& leaves, KeepsResults keeps = nullptr);
 

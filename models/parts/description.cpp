@@ -1,5 +1,5 @@
-// The parameters of each part, in the order in which its forward reads them (models/attention/, layers.cpp,
-// moe.cpp).
+// Adds the parameters of each part, in the order in which its forward reads them
+// (models/attention/, layers.cpp, moe.cpp).
 #include "models/parts/description.h"
 
 namespace rondo {
@@ -69,7 +69,7 @@ void add_experts(ParameterTable& table, const MixtureOfExperts& m, const std::st
   table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep(), {2});
 }
 
-// As they lie at Hugging Face: inputs before outputs.
+// Hugging Face's layout: inputs before outputs.
 void add_fused_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim(), both = 2 * m.width;
   const bool biases = m.kind == ExpertKind::clamped_swiglu, in_turn = biases;

@@ -1,7 +1,8 @@
-// While the function runs the thread includes the key Fake, so every op comes here; while an op itself runs
-// the key is excluded, so what a kernel calls does not. Kept tensors are copies without autograd's data that
-// share storage and version with what the function goes on with: the version tells whether somebody wrote to
-// it. What is handed out while another replay follows is such a copy, too: autograd makes it part of a graph.
+// The thread includes the dispatch key Fake while the function runs, so every op is intercepted. It
+// excludes the key while an op runs, so a kernel's own calls are not. Kept tensors are copies
+// without autograd metadata. They share storage and version counter with the function's tensors, so
+// the version reveals in-place writes. If another replay follows, replay() returns such a copy too,
+// because autograd attaches the tensor to a graph.
 #include "models/parts/kept_results.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -15,7 +16,7 @@ using c10::IValue;
 struct KeptResults::Call {
   std::string op;
   std::vector<IValue> results;
-  std::uint32_t versions = 0;  // of all tensors among them, added up
+  std::uint32_t versions = 0;  // sum of the versions of all tensors in `results`
 };
 
 namespace {

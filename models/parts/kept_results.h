@@ -1,9 +1,10 @@
-// Results of some ops of a function that are kept, so that it can be computed again without running these
-// ops: selective activation checkpointing (He, "Selective Activation Checkpointing in PyTorch", 2024).
+// Selective activation checkpointing (He, "Selective Activation Checkpointing in PyTorch", 2024):
+// keeps the results of some ops of a function, so that recomputing the function skips these ops.
 //
-// The function runs in record() and then in each replay() with the same arguments, and calls the same ops in
-// the same order. So the n-th op to keep gives in a replay() what it gave in record(), bit for bit; the other
-// ops run again. Below autograd: in replay() autograd sees every op and makes its nodes as always.
+// The function runs in record() and then in each replay(), with the same arguments and the same ops
+// in the same order. In replay(), the n-th op to keep returns its result from record(), bit for
+// bit. The other ops run again. This works below autograd: in replay(), autograd sees every op and
+// creates its nodes as usual.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,20 +18,20 @@
 
 namespace rondo {
 
-// Whether results of an op are kept, by its name as in a graph: "aten.mm.default". Ops of which every second
-// call is kept are counted together, and the first one is.
+// Whether the results of an op are kept. `op` is its name in a graph: "aten.mm.default". All ops
+// with every_second_call share one counter, and the first call is kept.
 enum class Kept : std::uint8_t { never, every_second_call, always };
 using KeepsResults = Kept (*)(std::string_view op);
 
 class KeptResults final : OpInterceptor {
  public:
-  // With nullptr nothing is kept.
+  // nullptr: keeps nothing.
   explicit KeptResults(KeepsResults keeps);
   ~KeptResults();
 
   at::Tensor record(const std::function<at::Tensor()>& function);
-  // Asserts that the ops are the same and that nobody has overwritten a kept result. `again`: another replay
-  // follows. The last one lets go of each result as it hands it out.
+  // Asserts that the ops are the same and that no kept result was overwritten. `again`: another
+  // replay follows. The last replay releases each result when it returns it.
   at::Tensor replay(const std::function<at::Tensor()>& function, bool again = false);
 
  private:
@@ -46,7 +47,7 @@ class KeptResults final : OpInterceptor {
   std::vector<Call> kept_;
   std::size_t handed_out_ = 0;
   bool replays_ = false, again_ = false;
-  std::int64_t counted_ = 0;  // calls of ops of which every second one is kept
+  std::int64_t counted_ = 0;  // calls of ops with every_second_call
 };
 
 }  // namespace rondo

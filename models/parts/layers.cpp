@@ -1,5 +1,5 @@
-// The layers and the way through a decoder. What is not plain ATen is an op of ours in eager runs, too: a
-// pass could not fuse it and keep its bits.
+// The layers and the forward of a decoder. Steps that are not plain ATen are Rondo's own ops in
+// eager runs too: a compiler pass could not fuse them with the same bits.
 #include "models/parts/layers.h"
 
 #include <ATen/TensorOperators.h>
@@ -23,8 +23,8 @@ Tensor rms_norm(const char* name, const Tensor& x, const RankContext& ranks, dou
   return rms_norm_of(x, ranks.weights->get("weight"), eps);
 }
 
-// Ranks add up their sums of squares as they add up what layers make of all tokens, and gather them again; so
-// the backward adds up what each rank's elements ask of the sums.
+// Sums the ranks' sums of squares as layers sum their outputs over all tokens, then gathers the
+// sums. The backward thus sums the gradients of the sums over ranks.
 Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, const RankContext& ranks,
                        double eps) {
   if (x.size(-1) == width) return rms_norm(name, x, ranks, eps);

@@ -1,7 +1,7 @@
-// What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text
-// embedded in the program), the rules between the fields, its parameters, and its form at Hugging Face.
-// Nothing of any one model, so that the trainer's configuration knows none: the list of models is
-// models/models.h.
+// The LibTorch-free view of a model: the fields of its sizes, the values of its flavors (TOML text
+// embedded in the program), the rules between fields, its parameters, and its form at Hugging Face.
+// This file names no model, so the trainer's configuration depends on none. models/models.h lists
+// the models.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,25 @@ namespace rondo {
 
 class Decoder;  // models/parts/decoder.h, in the LibTorch half
 
-// A rule between fields that does not hold. `keys`: the fields involved, the one to blame first.
+// A violated rule between fields. `keys`: the fields involved, the one to blame first.
 struct SizeProblem {
   std::vector<std::string> keys;
   std::string rule;  // with the arithmetic: "must be a multiple of ..."
 };
 
-// "32 = 3 * 10 + 2", for the rule that a size does not divide another.
+// Returns text such as "32 = 3 * 10 + 2", for a size that does not divide another.
 std::string division(std::int64_t whole, std::int64_t by);
 
-// A size that ranks divide among themselves, each a whole number of it.
+// A size that ranks divide into equal whole parts.
 struct SharedSize {
   std::string key;  // "n_kv_heads"
   std::int64_t size = 0;
 };
 struct SharedSizes {
-  std::vector<SharedSize> layers;              // by ranks that share each layer
-  std::vector<SharedSize> experts;             // by ranks that share the experts; empty: the model has none
-  std::vector<SharedSize> expert_widths = {};  // by ranks that share each expert
+  std::vector<SharedSize> layers;  // divided by ranks that share each layer
+  // Divided by ranks that share the experts; empty: no experts.
+  std::vector<SharedSize> experts;
+  std::vector<SharedSize> expert_widths = {};  // divided by ranks that share each expert
 };
 
 struct Flavor {
@@ -53,17 +54,18 @@ struct ModelSpec {
   std::vector<SizeProblem> (*problems)(const FieldValues&);
   SharedSizes (*shared)(const FieldValues&);
   std::vector<ParameterRule> (*parameters)(const FieldValues&);
-  std::vector<AttentionMask> (*masks)(const FieldValues&);  // of the layers
-  FieldValues (*plain)(const FieldValues&);                 // equal for two runs' sizes that are of one model
+  std::vector<AttentionMask> (*masks)(const FieldValues&);  // one per layer
+  // Equal for sizes that describe the same model.
+  FieldValues (*plain)(const FieldValues&);
   FieldValues (*for_rows)(const FieldValues&, std::int64_t longest);  // see models/models.h
-  FieldValues (*small)(const FieldValues&);  // the same parts, in sizes that a proof runs in a second
+  FieldValues (*small)(const FieldValues&);  // the same architecture, in sizes for a quick test
   const hugging_face::ModelType* hugging_face_type;
 };
 
-// In the order of models/models.h.
+// Returns the specs in the order of models/models.h.
 const std::vector<ModelSpec>& model_specs();
 
-// nullptr where there is no model of that name.
+// Returns nullptr if there is no model of that name.
 const ModelSpec* find_model_spec(std::string_view name);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// The router and its experts as one rank sees them. Scores are fp32 whatever the weights are,
-// but for weights in fp64.
+// The router and its experts on one rank. Scores are fp32 for every dtype of the weights except
+// fp64, where they are fp64.
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
@@ -28,7 +28,7 @@ Tensor best(const Tensor& scores, std::int64_t count) {
   return std::get<1>(at::topk(scores, count, -1, /*largest=*/true, /*sorted=*/false));
 }
 
-// Scores with those of all but the best groups at minus infinity.
+// Sets the scores of all but the best groups to minus infinity.
 Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
   const std::int64_t tokens = scores_TE.size(0), experts = scores_TE.size(1);
   const std::int64_t group = experts / o.n_groups;
@@ -64,7 +64,8 @@ Tensor run_fused_experts(const Tensor& rows_RD, const RankContext& ranks, const 
   return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), ranks, ends_E);
 }
 
-// Rows times the matrix of their expert, and its bias so many times: a product of runs of rows, too.
+// Multiplies each row by its expert's matrix and adds the expert's bias times `times_R1`. The bias
+// term is a grouped product as well.
 Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_R1, const RankContext& ranks,
                       const Tensor& ends_E) {
   ModuleScope scope(name);
@@ -72,8 +73,8 @@ Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_
   return product + grouped_linear(times_R1, ranks.weights->get("bias").unsqueeze(-1), ends_E);
 }
 
-// Its gradient passes where x is kept: products, since a clamp's own gradient chooses a constant, which no
-// trace can hold.
+// Returns min(x, limit); the gradient passes where x <= limit. Uses products: the gradient of a
+// clamp selects a constant, which a trace cannot contain.
 Tensor at_most(const Tensor& x, double limit) {
   const Tensor kept = x.le(limit).to(x.scalar_type());
   return x * kept + (1 - kept) * limit;
@@ -104,7 +105,8 @@ Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const RankCont
   const Tensor plain_TE = at::linear(x_TD.to(wide), gate_ED);
   Routing routing = route(m.router_has_bias ? plain_TE + bias_E : plain_TE, load_bias_E, m.router);
   if (balance.weight > 0) {
-    // By affinity alone: where a bias or groups steer the choice, that is even when affinities are not.
+    // Counts by affinity only. Under a bias or limited groups, the selection can be even when
+    // affinities are not.
     const bool is_steered = load_bias_E.defined() || m.router.n_groups > 1;
     const Tensor preferred_TK =
         is_steered ? best(routing.all_scores_TE.detach(), m.router.top_k) : routing.experts_TK;
@@ -128,7 +130,7 @@ RunExperts kind_of(ExpertKind kind) {
   return run_experts;
 }
 
-// There and back.
+// Dispatches tokens to their experts, runs these, and combines the results by score.
 Tensor through_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
                        const RankContext& ranks, RouterLoad& load) {
   Dispatched dispatched;
@@ -142,7 +144,8 @@ Tensor through_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Rout
   return ranks.experts->combine(results_RD, dispatched, routing.scores_TK);
 }
 
-// Each slot of a token is a token of its own, times its score, for one expert that it counts in full.
+// Treats each slot of a token as a separate token, scaled by its score, with one expert of
+// weight 1.
 Tensor through_scaled(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
                       const RankContext& ranks, RouterLoad& load) {
   const Tensor scaled_TKD = (x_TD.unsqueeze(1) * routing.scores_TK.unsqueeze(-1)).to(x_TD.scalar_type());

@@ -1,10 +1,11 @@
-// A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores
-// the experts for each token, the token goes to the best of them, and their results are added up by score.
+// Mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2). A router
+// scores the experts for each token. The best K experts process the token, and their results are
+// summed, weighted by score.
 //
-// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Rows
-// reach the ranks of their experts through ExpertParallel (parallel/expert_parallel.h).
+// Shapes are static: each of T tokens has K slots, and the tokens per expert stay on the device.
+// ExpertParallel (parallel/expert_parallel.h) sends rows to the ranks of their experts.
 //
-// Shape suffixes: T tokens of this rank, D model dim, E experts, K experts a token.
+// Shape suffixes: T tokens of this rank, D model dim, E experts, K experts per token.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +23,8 @@ struct Routing {
   at::Tensor tokens_per_expert_E;  // fp32 whole numbers
 };
 
-// logits fp32, or fp64 and then scores too. The bias, fp32 or undefined, counts for the choice alone.
+// Routes tokens by their logits, fp32 or fp64; scores then have the same dtype. The bias, fp32 or
+// undefined, affects only the selection.
 Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const RouterOptions& options);
 
 struct MoeOutput {
@@ -30,9 +32,10 @@ struct MoeOutput {
   RouterLoad load;
 };
 
-// In the open scope: "router.gate" [E, D]; "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F],
-// or "experts.gate_up" [E, D, 2 F] and "experts.down" [E, F, D]; and, where there are shared experts, the
-// feed-forward "shared_experts". `balance`: what the load of each sequence adds to the loss.
+// Reads in the open scope "router.gate" [E, D]; "experts.w1" and "experts.w3" [E, F, D] and
+// "experts.w2" [E, D, F], or "experts.gate_up" [E, D, 2 F] and "experts.down" [E, F, D]; and the
+// feed-forward "shared_experts" if there are shared experts. `balance`: the auxiliary loss of each
+// sequence's load.
 MoeOutput mixture_of_experts(const MixtureOfExperts& m, const at::Tensor& x_TD, const RankContext& ranks,
                              const at::Tensor& bias_E, const SequenceBalance& balance);
 

@@ -5,8 +5,8 @@
 namespace rondo {
 namespace {
 
-// The bucket of a parameter: its block, with the experts of a block apart; the embedding; norm and head. An
-// embedding that is also the head is gathered once, with the last norm.
+// Returns the bucket of a parameter: its block, the experts of its block, the embedding, or the
+// head with the last norm. A tied embedding is gathered once, with the last norm.
 std::string bucket_of(const std::string& name, bool tie_embeddings) {
   if (name.starts_with("layers.")) {
     const std::string block = name.substr(0, name.find('.', sizeof "layers."));
@@ -21,7 +21,7 @@ std::string bucket_of(const std::string& name, bool tie_embeddings) {
 InitialWeights torchtitan_weights(std::int64_t dim) {
   using enum Init::Kind;
   const double head = 1.0 / std::sqrt(static_cast<double>(dim));
-  // A draw of the matrices' deviation is cut at 2, as torch's default bounds are.
+  // The matrices' cut of 2 is torch's default bound.
   return {{normal, 1.0, 0.0}, {truncated_normal, head, 3.0 * head}, {truncated_normal, 0.02, 2.0}, true};
 }
 

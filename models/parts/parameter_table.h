@@ -1,6 +1,6 @@
-// A decoder's table of parameters: for each its name here and at Hugging Face, its sizes, how tensor
-// parallelism cuts it, and its initial values. The parameters stand in the order in which decode() (layers.h)
-// and a block read them. No LibTorch.
+// The parameter table of a decoder. Each rule holds a parameter's name here and at Hugging Face,
+// its sizes, its sharding under tensor parallelism, and its initial values. The order is that in
+// which decode() (layers.h) and a block read the parameters. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,27 @@
 
 namespace rondo {
 
-// How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
-// models/parts/initialize.h.
+// The initialization of a parameter. A normal draw depends only on (seed, name, global element
+// index): models/parts/initialize.h.
 struct Init {
   enum class Kind { constant, normal, truncated_normal };
   Kind kind = Kind::constant;
-  double value = 0;  // constant: the value; otherwise the standard deviation
+  double value = 0;  // constant: the value; else the standard deviation
   double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
 };
 
-// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), as PyTorch says
-// it.
+// Sharding of a parameter under tensor and expert parallelism (Note [Cuts] in
+// parallel/flat_shard.h), in PyTorch's terms.
 enum class ParallelStyle : std::uint8_t {
   replicated,
   colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary
   rowwise,  // dimension 1: inputs of a linear layer, whose results are then partial sums
-  experts,  // dimension 0, over the ranks that share the experts; and maybe as ExpertCut says
+  experts,  // dimension 0, over the ranks that share the experts; see also ExpertCut
 };
 
-// How tensor parallelism can cut each expert: along a later dimension, and of each of the equal blocks that
-// lie there (gates beside ups). 0: not at all; then a row meets it on one of the ranks that share the expert.
+// Sharding of each expert under tensor parallelism: along a later dimension, separately in each of
+// its equal blocks (gates and ups). 0: not sharded. Then one of the ranks that share the expert
+// processes a given row.
 struct ExpertCut {
   int dim = 0;
   std::int64_t blocks = 1;
@@ -40,36 +41,37 @@ struct ParameterRule {
   std::vector<std::int64_t> sizes;
   ParallelStyle style = ParallelStyle::replicated;
   Init init;
-  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
+  // "model.layers.0.self_attn.q_proj.weight"; its values are the same as here. A `*` stands for one
   // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
   std::string hugging_face_name;
   ExpertCut expert_cut = {};
-  std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
-  bool linear = false;      // [out, in] of a linear layer: Weights::linear (parallel/simple_fsdp.h)
+  // Unit of all-gather and reduce-scatter: "embedding", "layers.0", "head".
+  std::string bucket = {};
+  bool linear = false;  // [out, in] of a linear layer: Weights::linear (parallel/simple_fsdp.h)
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
 inline constexpr Init kZeros{Init::Kind::constant, 0.0, 0.0};
 
-// How the matrices of a model start. Norms start as ones.
+// Initialization of the matrices. Norms start as ones.
 struct InitialWeights {
-  Init embedding, head;           // where they are one matrix, it starts as the head
-  Init matrix;                    // of a block
-  bool falls_with_depth = false;  // deviations of ParameterTable::deep() are divided by sqrt(2 (layer + 1))
+  Init embedding, head;           // tied weights start as the head
+  Init matrix;                    // matrices of a block
+  bool falls_with_depth = false;  // deep() divides deviations by sqrt(2 (layer + 1))
 };
 // torchtitan's for Llama 3 and DeepSeek-V3 (their model.py, init_weights).
 InitialWeights torchtitan_weights(std::int64_t dim);
-// Every matrix alike.
+// Returns the same initialization for every matrix.
 constexpr InitialWeights equal_weights(const Init& init) { return {init, init, init}; }
 
-// What stands before and behind the blocks.
+// Sizes of the embedding and the head.
 struct DecoderEnds {
   std::int64_t dim, vocab_size;
-  bool tie_embeddings = false;  // the head is the token embedding
+  bool tie_embeddings = false;  // the head shares the token embedding's weight
 };
 
-// Consecutive layers of a decoder, with the embedding before them or the head behind them: a stage of a
-// pipeline. The last norm belongs to the head.
+// A pipeline stage: consecutive layers, optionally with the embedding and the head. The last norm
+// belongs to the head.
 struct StagePart {
   std::int64_t first_layer = 0, layers = 0;
   bool embedding = true, head = true;
@@ -81,25 +83,27 @@ class ParameterTable {
  public:
   using AddBlock = std::function<void(ParameterTable&, std::size_t layer)>;
 
-  // Of the part: the embedding, what add_block adds for each layer, the last norm and, where it is not the
-  // embedding, the head.
+  // Builds the table of the part: the embedding, the parameters that add_block adds for each layer,
+  // the last norm, and the head unless it is tied to the embedding.
   ParameterTable(const DecoderEnds& ends, const StagePart& part, const InitialWeights& initial,
                  const AddBlock& add_block);
 
-  // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
+  // Adds "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight" for the current layer
+  // of add_block.
   void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
            ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
 
-  // The same of a linear layer, [out, in].
+  // Adds the weight of a linear layer, [out, in].
   void add_linear(const std::string& name, const std::string& theirs, std::int64_t out, std::int64_t in,
                   ParallelStyle style, const Init& init);
 
-  // The same with whole names: "layers.3.NAME" and "model.layers.3.THEIRS".
+  // Adds complete names: "layers.3.NAME" and "model.layers.3.THEIRS".
   void add_named(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
                  ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
 
   std::int64_t dim() const { return ends_.dim; }
-  // How a matrix of this layer starts; and one near the stream, whose deviation may fall with the depth.
+  // Initialization of a matrix of this layer, and of one that writes to the residual stream. The
+  // deviation of the latter may fall with depth.
   const Init& plain() const { return initial_.matrix; }
   Init deep() const;
 
@@ -109,7 +113,7 @@ class ParameterTable {
   DecoderEnds ends_;
   InitialWeights initial_;
   std::size_t layer_ = 0;
-  std::string ours_, theirs_;  // how the names begin
+  std::string ours_, theirs_;  // prefixes of the names
   std::vector<ParameterRule> rules_;
 };
 

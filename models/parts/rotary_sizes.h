@@ -1,5 +1,6 @@
-// The scalings of rotary frequencies (models/parts/description.h) as sizes of a model: a struct to derive
-// from and its fields, a template over the model's struct, so that defaults are its own. No LibTorch.
+// Sizes of the rotary scalings (models/parts/description.h): base structs of models and their
+// fields. The fields are templates over the model's struct, so each model keeps its own defaults.
+// No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ struct RotaryScalingSizes {
   std::int64_t rope_original_max_seq_len = 8192;
 };
 
-// Llama 3.1's.
+// Sizes of Llama 3.1's scaling.
 struct WavelengthSizes : RotaryScalingSizes {
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
 
   Rotary rotary(double theta, std::int64_t width) const;
-  // Adds the rule between these that does not hold, if one does not.
+  // Adds the rule between these sizes if it is violated.
   void check_rotary(std::vector<SizeProblem>& found) const;
-  // Leaves out of plain() (models/models.h) what has no effect.
+  // Removes fields without effect from plain() (models/models.h).
   void make_plain_rotary(FieldValues& values) const;
 };
 

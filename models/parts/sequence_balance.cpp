@@ -33,7 +33,8 @@ SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& preferred_NK, 
   const Tensor by_sequence = all_NE.view({balance.sequences, -1, experts});
   const Tensor counts_S1E = at::sum(by_sequence, at::IntArrayRef{1}, /*keepdim=*/true);
   const Tensor counts = ranks.context->all_reduce_sum(counts_S1E).expand(by_sequence.sizes());
-  // Whole numbers; each of the ranks that share the layer brings the same.
+  // The counts are whole numbers, and all ranks that share the layer contribute the same ones.
+  // Their sum is therefore divided by the number of these ranks.
   Tensor sums_NE = ranks.sequence->reduce_scatter(counts.reshape(all_NE.sizes()));
   const std::int64_t tp_ranks = all_NE.size(0) / own_NE.size(0);
   if (tp_ranks > 1) sums_NE = sums_NE / tp_ranks;

@@ -1,5 +1,5 @@
-// The sizes that models have in common: their fields, the rules between them and what ranks share. Fields are
-// templates over a model's struct, so that defaults are its own. No LibTorch.
+// Sizes that several models share: fields, rules between them, and the sizes that ranks divide. The
+// fields are templates over a model's struct, so each model keeps its own defaults. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace rondo {
 
-// Of a decoder with grouped queries.
+// Sizes of a decoder with grouped-query attention.
 struct GroupedQuerySizes {
   std::int64_t dim = 256;
   std::int64_t n_layers = 6;
   std::int64_t n_heads = 16;
   std::int64_t n_kv_heads = 16;  // divides n_heads; each serves n_heads / n_kv_heads query heads
   std::int64_t vocab_size = 2048;
-  std::int64_t head_dim = 0;  // 0 = dim / n_heads
+  std::int64_t head_dim = 0;  // 0: dim / n_heads
   double norm_eps = 1e-5;
   double rope_theta = 500000.0;
   std::int64_t max_seq_len = 131072;
-  bool tie_embeddings = false;  // the head is the token embedding
+  bool tie_embeddings = false;  // the output head shares the token embedding's weight
 
-  // Elements of one head; the heads together may be narrower or wider than dim.
+  // Returns the width of one head. The heads together may be narrower or wider than dim.
   std::int64_t head_width() const { return head_dim > 0 ? head_dim : dim / n_heads; }
 
-  // The rules between these that do not hold.
+  // Returns the violated rules between these sizes.
   std::vector<SizeProblem> head_problems() const;
-  // The values of plain() (models/models.h), from those of all fields.
+  // Completes the values of plain() (models/models.h), given the values of all fields.
   void make_plain(FieldValues& values) const { values["head_dim"] = head_width(); }
-  // The same with few and narrow heads and layers: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them
-  // can; a vocabulary and a width that none of these divides.
+  // Shrinks the sizes to few, narrow heads and layers. Sizes that ranks share become 24, which 2,
+  // 3, 4, 6 and 8 ranks can divide. None of these divides the vocabulary and the width.
   void make_small();
   DecoderEnds ends() const { return {dim, vocab_size, tie_embeddings}; }
   GroupedQueryAttention attention(QkNorm norm) const {
@@ -40,7 +40,7 @@ struct GroupedQuerySizes {
   }
 };
 
-// With a feed-forward in every layer.
+// Adds a feed-forward in every layer.
 struct DenseSizes : GroupedQuerySizes {
   std::int64_t ffn_hidden_dim = 768;
 
@@ -48,17 +48,17 @@ struct DenseSizes : GroupedQuerySizes {
   SharedSizes shared() const {
     return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}, {"ffn_hidden_dim", ffn_hidden_dim}}, {}};
   }
-  // The same block n_layers times.
+  // Returns n_layers equal blocks.
   std::vector<Block> blocks(QkNorm qk_norm, NormPlacement norms) const {
     const Block block{attention(qk_norm), FeedForward{ffn_hidden_dim}, norms};
     return std::vector<Block>(static_cast<std::size_t>(n_layers), block);
   }
 };
 
-// With routed experts. Load is balanced by the auxiliary loss of each sequence alone
-// (models/parts/sequence_balance.h), but for models that ask for a bias on the choice, too.
+// Adds routed experts. The sequence-wise auxiliary loss (models/parts/sequence_balance.h) balances
+// their load. With load_balance_coeff above 0, a bias on the selection does so as well.
 struct RoutedSizes : GroupedQuerySizes {
-  std::int64_t moe_hidden_dim = 256;  // of one expert
+  std::int64_t moe_hidden_dim = 256;  // width of one expert
   std::int64_t n_experts = 8;
   std::int64_t top_k = 3;
   double load_balance_coeff = 0.0;  // 0: no bias
@@ -79,7 +79,7 @@ struct RoutedSizes : GroupedQuerySizes {
 
 inline constexpr double kWidest = 1 << 24;
 
-// `Member`s of C by their names, whether they are its own or a base's.
+// The fields take pointers to members of C, its own or inherited.
 template <class C>
 Fields stream_fields() {
   using Count = std::int64_t;
@@ -117,7 +117,7 @@ Field feed_forward_field(const char* meaning) {
                                 {.minimum = 1, .maximum = kWidest});
 }
 
-// What routers and experts have wherever there are some.
+// Returns the fields that all models with experts share.
 template <class C>
 Fields expert_fields() {
   using Count = std::int64_t;

@@ -1,8 +1,8 @@
-// Qwen3's dense models (Qwen Team, "Qwen3 Technical Report", 2025): as Llama, with heads of a width of their
-// own and RMSNorm over each head of queries and keys; initialised as Qwen3PreTrainedModel of transformers
-// does.
+// Qwen3's dense models (Qwen Team, "Qwen3 Technical Report", 2025). They differ from Llama in an
+// independent head width and RMSNorm over each head of queries and keys. Initialization follows
+// transformers' Qwen3PreTrainedModel.
 //
-// Its configuration: the [model] section of a run with model.name = "qwen3". No LibTorch.
+// Configuration: the [model] section of a run with model.name = "qwen3". No LibTorch.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ struct Qwen3Config : DenseSizes {
 
   Qwen3Config() { norm_eps = 1e-6, rope_theta = 1e6, max_seq_len = 40960; }
 
-  // What models/models.h asks of a model.
+  // The interface of models/models.h.
   static const Fields& fields();
   FieldValues plain() const;
   Qwen3Config small() const;

@@ -1,4 +1,4 @@
-// "model_type": "qwen3".
+// Maps Hugging Face's "model_type": "qwen3" to qwen3.
 #include "models/hugging_face/model_type.h"
 #include "models/qwen3/qwen3.h"
 

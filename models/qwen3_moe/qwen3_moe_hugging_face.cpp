@@ -1,4 +1,4 @@
-// "model_type": "qwen3_moe".
+// Maps Hugging Face's "model_type": "qwen3_moe" to qwen3_moe.
 #include "models/hugging_face/model_type.h"
 #include "models/qwen3_moe/qwen3_moe.h"
 
@@ -10,10 +10,10 @@ using Json = nlohmann::json;
 
 void read_experts(FieldsReader& reader, FieldValues& sizes) {
   hugging_face::read_grouped_query_rest(reader, sizes);
-  // transformers 5 has another name for it.
+  // transformers 5 renames num_experts to num_local_experts.
   reader.take_size("num_local_experts", Qwen3MoeConfig::fields(), "n_experts", sizes);
   if (!sizes.contains("n_experts")) reader.require("num_experts");
-  // Of dense layers, which there are not, and of training.
+  // These fields concern dense layers, which the model does not have, or training.
   for (const char* name : {"intermediate_size", "output_router_logits", "router_aux_loss_coef"})
     reader.take(name);
 }
