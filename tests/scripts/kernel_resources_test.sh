@@ -35,7 +35,7 @@ ends_with() { [[ $code == "$1" && $output == *"$2"* ]]; }
 kernel_takes 40 0
 resources --write
 resources
-check "a kernel takes what its line says" ends_with 0 "1 kernels take no more than tests/cuda/kernel_resources.txt allows"
+check "a kernel takes what its line says" ends_with 0 "1 kernels are within the limits of tests/cuda/kernel_resources.txt"
 kernel_takes 32 0
 resources
 check "it may take less" ends_with 0 "1 kernels"
@@ -45,6 +45,6 @@ check "more registers are told" ends_with 1 "copy<float> of fast.cu takes 41 reg
 check "a spill is told" ends_with 1 "takes 8 bytes spilled; the table allows 0"
 kernel_takes 8 0 4moveEPf
 resources
-check "a kernel without a line is told" ends_with 1 "move of fast.cu is in no line of the table"
-check "a line without a kernel is told" ends_with 1 "copy<float> of fast.cu is in the table and in no file"
+check "a kernel without a line is told" ends_with 1 "move of fast.cu is missing from the table"
+check "a line without a kernel is told" ends_with 1 "copy<float> of fast.cu is in the table but in no file"
 check_summary
