@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plans published training runs with `rondo plan` and compares. Needs Python's own library only.
 
-A row is planned with the device's constants (compiler/plan/devices.cpp), but for three that the published rows
+A row is planned with the device's constants (compiler/plan/devices/devices.cpp), but for three that the published rows
 themselves teach. No row teaches itself: each is planned with what the other sources say. A source says the
 median of its rows, and the sources together the median of theirs.
 
@@ -23,7 +23,7 @@ LIMITED = "h100-96gb"  # of torchtitan's published runs: 96 GB of HBM2e at 2.4 T
 FLASH_ATTENTION_2 = 0.35 / (644 / 989)
 OTHER_ATTENTION = {"#3457", "dsv3_scaling", "KempnerForge", "LLMQ"}
 
-DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan/devices.cpp
+DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan/devices/devices.cpp
 
 WHOLE_LOSS = ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"]
 LOSS_IN_CHUNKS = ["compile.numerics=rounds", "compile.loss_chunks=8"]

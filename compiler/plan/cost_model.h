@@ -11,7 +11,7 @@
 // (n - 1) / n * S through each rank in n - 1 hops, an all-reduce twice that. Ranks of one node talk over its
 // own links; a group that spans nodes runs at the rate at which a node's network cards together take data in.
 //
-// The devices and their constants are in devices.h.
+// The devices and their constants are in compiler/plan/devices/devices.h.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 #include "compiler/ir/ir.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/plan/devices.h"
+#include "compiler/plan/devices/devices.h"
 
 namespace rondo::ir {
 

@@ -272,7 +272,7 @@ TEST_CASE("devices are found by name, and an unknown one is none") {
 }
 
 TEST_CASE("the table of devices in the header is the one that is compiled") {
-  std::ifstream header(RONDO_SOURCE_DIR "/compiler/plan/devices.h");
+  std::ifstream header(RONDO_SOURCE_DIR "/compiler/plan/devices/devices.h");
   std::set<std::string> names;
   for (std::string line; std::getline(header, line);) {
     std::istringstream words(line.substr(std::min<std::size_t>(2, line.size())));

@@ -27,7 +27,7 @@
 // The CPU is two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s copy (all
 // measured, so shares are 1). Gloo over loopback shares that memory: a fifth of it and 100 us a hop are
 // assumptions.
-#include "compiler/plan/devices.h"
+#include "compiler/plan/devices/devices.h"
 
 #include <array>
 
