@@ -14,7 +14,7 @@
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
-#include "compiler/report/memory_timeline.h"
+#include "compiler/plan/report/memory_timeline.h"
 #include "compiler/text/text.h"
 #include "compiler/trace/tracer.h"
 #include "compiler/verify/infer_sharding.h"

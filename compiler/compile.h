@@ -17,7 +17,7 @@
 #include "compiler/ir/ir.h"
 #include "compiler/ir/options.h"
 #include "compiler/passes/pipeline.h"
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 #include "compiler/trace/step_function.h"
 
 namespace rondo {

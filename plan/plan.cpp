@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "compiler/report/memory_timeline.h"
+#include "compiler/plan/report/memory_timeline.h"
 #include "config/float8.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/comm_record.h"

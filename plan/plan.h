@@ -13,8 +13,8 @@
 
 #include "compiler/compile.h"
 #include "compiler/plan/cost_model.h"
+#include "compiler/plan/report/memory_report.h"
 #include "compiler/plan/simulate.h"
-#include "compiler/report/memory_report.h"
 #include "config/derived.h"
 #include "config/schema/job_config.h"
 #include "plan/pipeline_plan.h"
@@ -94,7 +94,7 @@ struct JobPlan {
 
 // Plans the job for one of `world` ranks; JobPlan describes the default. Throws what
 // resolve_layout, the tracer and the passes throw. Writes a memory timeline
-// (compiler/report/memory_timeline.h) to `timeline` unless it is empty, or throws FileError.
+// (compiler/plan/report/memory_timeline.h) to `timeline` unless it is empty, or throws FileError.
 // `traces` is as in CompileRequest.
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::optional<std::int64_t> rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline = {},

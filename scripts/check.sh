@@ -23,7 +23,7 @@ scripts/build.sh cpu house_test
 # A command for each source, where the build compiles several at a time.
 cmake --preset cpu -B build/tidy -DRONDO_UNITY=OFF >/dev/null
 ninja -C build/tidy --quiet models/generated/models/embedded_sizes.h \
-  compiler/generated/compiler/report/memory_timeline_page.h \
+  compiler/generated/compiler/plan/report/memory_timeline_page.h \
   parallel/generated/parallel/pipeline/schedule_page.h \
   runs/generated/runs/report_html.h
 changed | grep -Fxf <(sed -n "s|^  \"file\": \"$RONDO_ROOT/\(.*\)\".*|\1|p" build/tidy/compile_commands.json) |

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 
 namespace rondo {
 

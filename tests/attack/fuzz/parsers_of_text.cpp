@@ -14,7 +14,7 @@
 #include "checkpoint/safetensors/format.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/memory_plan.h"
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/verify.h"
 #include "config/dump.h"

@@ -1,5 +1,5 @@
 // Whose bytes a graph's are, when they stand, and the page that draws them.
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -10,7 +10,7 @@
 
 #include "compiler/ir/def_use.h"
 #include "compiler/plan/memory_plan.h"
-#include "compiler/report/memory_timeline.h"
+#include "compiler/plan/report/memory_timeline.h"
 #include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"
 #include "tests/occurrences.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "compiler/ir/ir.h"
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 
 namespace rondo::ir {
 

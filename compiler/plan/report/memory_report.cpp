@@ -2,7 +2,7 @@
 // owner. What they depend on is collected as bits for each storage root: who reads it, through any view. Live
 // bytes are a difference array and its prefix sum. A result that takes over a dying operand's memory ends the
 // operand one node earlier; otherwise these bytes would count twice at that node.
-#include "compiler/report/memory_report.h"
+#include "compiler/plan/report/memory_report.h"
 
 #include <fmt/format.h>
 

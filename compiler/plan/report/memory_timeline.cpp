@@ -1,6 +1,6 @@
 // The data of the page, as JSON without a space: names once in lists, numbers in flat lists. What reads it is
 // the script in memory_timeline.html, which says there what the numbers mean.
-#include "compiler/report/memory_timeline.h"
+#include "compiler/plan/report/memory_timeline.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "compiler/analysis/bucketing.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/report/memory_timeline_page.h"
+#include "compiler/plan/report/memory_timeline_page.h"
 #include "compiler/text/text.h"
 #include "support/text/html.h"
 
