@@ -102,18 +102,20 @@ ValueId Graph::add_value(Value value) {
   return static_cast<ValueId>(values.size() - 1);
 }
 
-ValueId operand(const Node& node, std::size_t argument) {
-  if (argument >= node.args.size()) return kNoValue;
-  const auto* use = std::get_if<Use>(&node.args[argument]);
+ValueId operand(const Node& node, std::size_t position) {
+  const auto* use = argument<Use>(node, position);
   return use != nullptr ? use->value : kNoValue;
 }
 
-std::optional<double> number(const Node& node, std::size_t argument) {
-  if (argument >= node.args.size()) return std::nullopt;
-  const Argument& arg = node.args[argument];
-  if (const auto* real = std::get_if<double>(&arg)) return *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&arg)) return static_cast<double>(*whole);
-  if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
+std::int64_t integer(const Node& node, std::size_t position) {
+  const auto* value = argument<std::int64_t>(node, position);
+  return value != nullptr ? *value : 0;
+}
+
+std::optional<double> number(const Node& node, std::size_t position) {
+  if (const auto* real = argument<double>(node, position)) return *real;
+  if (const auto* whole = argument<std::int64_t>(node, position)) return static_cast<double>(*whole);
+  if (const auto* wrapped = argument<WrappedNumber>(node, position))
     return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
   return std::nullopt;
 }

@@ -148,10 +148,17 @@ struct Graph {
   Node& return_node() { return nodes.back(); }
 };
 
+// The argument at a position; nullptr if it is no T, or there is no such argument.
+template <class T>
+const T* argument(const Node& node, std::size_t position) {
+  return position < node.args.size() ? std::get_if<T>(&node.args[position]) : nullptr;
+}
 // The operand at an argument; kNoValue if that is something else, or there is no such argument.
 ValueId operand(const Node& node, std::size_t argument);
 // The number at an argument, plain or wrapped.
 std::optional<double> number(const Node& node, std::size_t argument);
+// The integer at an argument; 0 if that is something else, or there is no such argument.
+std::int64_t integer(const Node& node, std::size_t argument);
 
 // Calls f(ValueId) for each operand in order; absent optional tensors are left out.
 template <class F>
