@@ -25,7 +25,7 @@
 
 #include "compiler/analysis/notes.h"
 #include "compiler/ir/ir.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 

@@ -7,8 +7,8 @@
 
 #include "compiler/analysis/parameters.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {
@@ -28,7 +28,7 @@ bool may_run_twice(const Graph& graph, const Node& node, const CompileOptions& o
 }  // namespace
 
 bool is_repeatable(std::string_view op, const CompileOptions& options) {
-  const OpFacts& of_op = facts(op);
+  const Op& of_op = facts(op);
   if (of_op.effect == Effect::none || of_op.effect == Effect::wait) return true;
   if (!of_op.collective) return false;
   return of_op.collective->kind == CollectiveKind::all_gather ||

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 

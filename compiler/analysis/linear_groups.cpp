@@ -10,7 +10,7 @@
 
 #include "compiler/analysis/fusion.h"
 #include "compiler/analysis/parameters.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/fusion.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {

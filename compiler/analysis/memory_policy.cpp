@@ -8,22 +8,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "compiler/analysis/forward_values.h"
 #include "compiler/analysis/memory_budget.h"
 #include "compiler/analysis/min_cut.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "support/error.h"
 #include "support/text/wildcard.h"
 
 namespace rondo::ir {
 namespace {
-
-// Expensive besides what op_facts calls heavy.
-constexpr std::array<std::string_view, 7> kAlsoExpensive = {
-    "aten.amax.default", "aten.max.dim",     "aten.max.default",   "aten.topk.default",
-    "aten.sort.default", "aten.sort.stable", "aten.argsort.stable"};
 
 using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
@@ -37,7 +31,7 @@ Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward)
   Keep keep = keep_expensive(graph);
   IdMap<int> products(graph.blocks.size(), 0);
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    if (!is_product_of_layer(graph.nodes[i].op) || !forward.is_optional(i)) continue;
+    if (!facts(graph.nodes[i].op).of_linear || !forward.is_optional(i)) continue;
     if (++products[forward.block(i)] % 2 == 0) keep[i] = false;
   }
   return keep;
@@ -98,10 +92,7 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 
 }  // namespace
 
-bool is_expensive(std::string_view op) {
-  return facts(op).heavy ||
-         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), op) != kAlsoExpensive.end();
-}
+bool is_expensive(std::string_view op) { return facts(op).is_heavy() || facts(op).slow_to_repeat; }
 
 bool eager_policy_keeps(std::string_view op) { return is_expensive(op) || !is_repeatable(op, {}); }
 

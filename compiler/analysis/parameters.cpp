@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 

@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "support/error.h"
 
 namespace rondo::ir {

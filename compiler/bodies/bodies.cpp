@@ -14,9 +14,9 @@
 #include "compiler/analysis/min_cut.h"
 #include "compiler/analysis/parameters.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "compiler/verify/infer_sharding.h"
 #include "support/error.h"
 

@@ -7,8 +7,8 @@
 #include "compiler/execute/executor.h"
 #include "compiler/execute/input_contract.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "support/error.h"
 
 namespace rondo {

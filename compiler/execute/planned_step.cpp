@@ -13,7 +13,7 @@
 
 #include "compiler/execute/boxed_node.h"
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/trace/step_function.h"
 #include "support/error.h"
 

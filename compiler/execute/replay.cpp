@@ -10,8 +10,8 @@
 #include <exception>
 
 #include "compiler/execute/planned_step.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"

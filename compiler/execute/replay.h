@@ -1,7 +1,7 @@
 // Runs a fixed plan. Tensors, arguments and addresses are resolved once (planned_step.h), and a
 // step is a list of instructions that a device calls or has recorded.
 //
-// Where the graph has segments (compiler/ir/segments.h), the device records each segment once and
+// Where the graph has segments (compiler/ops/segments.h), the device records each segment once and
 // launches it from then on. Run 1 is the warm-up: a real step, with temporaries from the device's
 // pool. Run 2 records each segment, which executes nothing, and launches it. Later runs launch. The
 // host calls all instructions outside of segments in every run; on the CPU these are all

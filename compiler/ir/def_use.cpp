@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/op_facts.h"
-
 namespace rondo::ir {
 
 DefUse::DefUse(const Graph& graph)
@@ -18,17 +16,6 @@ DefUse::DefUse(const Graph& graph)
   IdMap<std::size_t> next = first_reader_;
   for (NodeIndex i = 0; i < graph.node_count(); ++i)
     for_each_operand(graph.nodes[i], [&](ValueId id) { readers_[next[id]++] = i; });
-}
-
-IdMap<NodeIndex> waits_of_starts(const Graph& graph) {
-  const DefUse def_use(graph);
-  IdMap<NodeIndex> waits(graph.nodes.size(), kNoNode);
-  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    if (facts(graph.nodes[i].op).effect != Effect::wait) continue;
-    const ValueId awaited = std::get<Use>(graph.nodes[i].args[0]).value;
-    if (const NodeIndex start = def_use.maker(awaited); start != kNoNode) waits[start] = i;
-  }
-  return waits;
 }
 
 // Backwards: a node that is not alive does not count as a reader, so whole chains go in one sweep.

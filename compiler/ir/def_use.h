@@ -37,9 +37,6 @@ class DefUse {
   IdMap<std::size_t> first_reader_;
 };
 
-// For each node that starts something in the background the node that waits for it, kNoNode for the others.
-IdMap<NodeIndex> waits_of_starts(const Graph& graph);
-
 // Of each node: whether it acts, or one reads its results that does or is read so in turn.
 IdMap<bool> living_nodes(const Graph& graph, const std::function<bool(const Node&)>& acts);
 

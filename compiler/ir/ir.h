@@ -120,7 +120,7 @@ struct Output {
 };
 
 // The nodes [begin, end) that a device records as one, to be replayed without the host;
-// compiler/ir/segments.h.
+// compiler/ops/segments.h.
 struct Segment {
   NodeIndex begin = 0;
   NodeIndex end = 0;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/def_use.h"
-
 namespace rondo::ir {
 
 ValueId storage_root(const Graph& graph, ValueId id) {
@@ -46,20 +44,6 @@ IdMap<bool> overwritten_storages(const Graph& graph, const IdMap<ValueId>& roots
     for (ValueId id : node.results)
       if (graph.value(id).writes != kNoValue) overwritten[roots[id]] = true;
   return overwritten;
-}
-
-IdMap<NodeIndex> last_needed(const Graph& graph, const IdMap<ValueId>& roots) {
-  IdMap<NodeIndex> last(graph.values.size(), kNoNode);
-  const IdMap<NodeIndex> waits = waits_of_starts(graph);
-  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    const auto need = [&](ValueId id, NodeIndex until) {
-      NodeIndex& node = last[roots[id]];
-      node = std::max(node, until);
-    };
-    for (ValueId id : graph.nodes[i].results) need(id, i);
-    for_each_operand(graph.nodes[i], [&](ValueId id) { need(id, std::max(i, waits[i])); });
-  }
-  return last;
 }
 
 }  // namespace rondo::ir

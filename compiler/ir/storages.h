@@ -1,4 +1,4 @@
-// Which values share a storage, who overwrites it, and how long it must stand. Note [Aliases] in ir.h says
+// Which values share a storage, and which nodes overwrite it. Note [Aliases] in ir.h says
 // what the marks mean.
 #pragma once
 
@@ -15,10 +15,5 @@ IdMap<ValueId> storage_roots(const Graph& graph);
 bool overwrites(const Graph& graph);
 // Of each root: whether a node overwrites its storage, through any view.
 IdMap<bool> overwritten_storages(const Graph& graph, const IdMap<ValueId>& roots);
-
-// Of each root: the last node at which its storage must stand. That is the last to make or read a value in
-// it, and what a collective or a transfer reads stands until the wait for it; kNoNode for an input that
-// nobody reads.
-IdMap<NodeIndex> last_needed(const Graph& graph, const IdMap<ValueId>& roots);
 
 }  // namespace rondo::ir

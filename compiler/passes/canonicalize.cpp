@@ -14,11 +14,11 @@
 // no element, but where ranks have a part each along that dimension, it says where the part lies, and a view
 // would not: [T, 1, D] -> [1, T, D] of one head a rank. So a node stays where its simpler form has another
 // type.
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
 #include "compiler/passes/passes.h"
 #include "compiler/verify/infer_sharding.h"
-#include "compiler/verify/sharding_rules.h"
 #include "compiler/verify/value_shardings.h"
 
 namespace rondo::ir {
@@ -101,7 +101,7 @@ class Canonicalizer {
     if (is_needless_copy(node, source, result)) return source;
     const ValueId viewed = graph_.value(result).views;
     if (viewed == kNoValue || replaced(viewed) != source) return kNoValue;
-    const OpFacts& op = facts(node.op);
+    const Op& op = facts(node.op);
     if (op.effect == Effect::wait) chains_[result].at_start = chains_[source].at_start;
     if (op.view == ViewKind::moved_start && node.op == "aten.slice.Tensor" && same_type(source, result))
       return source;

@@ -23,8 +23,8 @@
 #include "compiler/analysis/fusion.h"
 #include "compiler/analysis/loss_pattern.h"
 #include "compiler/analysis/schedule.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 #include "support/error.h"
 

@@ -6,7 +6,7 @@
 // writes. A result that is overwritten later must not be merged, nor results that update two
 // states: each needs its own storage.
 #include "compiler/analysis/equal_nodes.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

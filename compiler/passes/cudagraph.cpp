@@ -9,8 +9,8 @@
 
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

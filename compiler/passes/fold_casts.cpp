@@ -7,10 +7,10 @@
 //
 // f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
 // is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a
-// nan, sign and payload may differ. Some ops widen by themselves (OpFacts::widens): the optimizer reads
+// nan, sign and payload may differ. Some ops widen by themselves (Op::widens): the optimizer reads
 // gradients as the products wrote them.
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -45,7 +45,7 @@ class CastFolder {
       for_each_operand(node, [&](ValueId& id) {
         if (replacement_[id] != kNoValue) id = replacement_[id];
       });
-      const OpFacts& op = facts(node.op);
+      const Op& op = facts(node.op);
       if (op.widens >= 0) read_narrow(node.args[static_cast<std::size_t>(op.widens)]);
       if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
         continue;

@@ -26,8 +26,8 @@
 
 #include "compiler/analysis/linear_groups.h"
 #include "compiler/analysis/schedule.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/cost_model.h"
 

@@ -15,9 +15,8 @@
 #include "compiler/analysis/bucketing.h"
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
-#include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/cost_model.h"
 
@@ -98,7 +97,7 @@ class ActivationOverlap {
     std::size_t worth = nodes.size();  // the first to move
     for (std::size_t k = nodes.size(); k-- > 0 && filled < seconds;) {
       filled += node_cost(graph_, graph_.nodes[nodes[k]], device_).seconds;
-      if (!facts(graph_.nodes[nodes[k]].op).heavy) continue;
+      if (!facts(graph_.nodes[nodes[k]].op).is_heavy()) continue;
       worth = k;
       worth_s = filled;
     }

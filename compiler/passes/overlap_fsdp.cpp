@@ -24,8 +24,8 @@
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -95,7 +95,7 @@ class FsdpOverlap {
   NodeIndex first_product(Phase phase) const {
     const auto begin = graph_.nodes.begin() + phase_begin(phase);
     const auto product =
-        std::find_if(begin, graph_.nodes.end(), [](const Node& node) { return facts(node.op).heavy; });
+        std::find_if(begin, graph_.nodes.end(), [](const Node& node) { return facts(node.op).is_heavy(); });
     const bool found = phase == Phase::backward && product != graph_.nodes.end() && product->phase == phase;
     return static_cast<NodeIndex>((found ? product : begin) - graph_.nodes.begin());
   }

@@ -16,16 +16,14 @@
 
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/clock.h"
 #include "compiler/plan/cost_model.h"
 
 namespace rondo::ir {
 namespace {
-
-using Order = std::vector<NodeIndex>;
 
 // What each node takes of the device.
 struct Costs {
@@ -81,7 +79,7 @@ class Player {
 
 // One of the two graphs, in its order.
 struct Half {
-  Order order;
+  std::vector<NodeIndex> order;
   std::vector<double> left_s = {};  // of each node: from its begin to the end, alone
   std::size_t next = 0;
 
@@ -142,7 +140,7 @@ Notes overlap_microbatches(Graph& graph, const CompileOptions& options) {
     measure(half, costs);
     for (const NodeIndex i : half.order) in_turn.run(i);
   }
-  Order order;
+  std::vector<NodeIndex> order;
   while (!halves[0].done() || !halves[1].done()) {
     Half& half = next_of(halves, costs, together);
     together.run(half.head());

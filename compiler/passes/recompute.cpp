@@ -16,8 +16,8 @@
 #include "compiler/analysis/forward_values.h"
 #include "compiler/analysis/memory_policy.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -59,11 +59,11 @@ class Reinplacer {
   void run() {
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       Node& node = graph_.nodes[i];
-      const OpFacts& op = facts(node.op);
-      if (op.in_place.empty()) continue;
+      const Op& op = facts(node.op);
+      if (op.overwritten == 0) continue;
       const std::vector<ValueId> targets = overwritten_operands(node, op.overwritten);
       if (!may_overwrite(node, i, targets)) continue;
-      node.op = op.in_place;
+      node.op = in_place_name(op);
       for (std::size_t k = 0; k < targets.size(); ++k) join(node.results[k], targets[k]);
     }
   }
@@ -111,7 +111,7 @@ class Reinplacer {
       ++reads;
       if (target_[storage(id)] != id) conflict = true;
     });
-    return !conflict && (reads == targets.size() || !facts(node.op).heavy);
+    return !conflict && (reads == targets.size() || !facts(node.op).is_heavy());
   }
 
   bool is_free(ValueId result, ValueId target, NodeIndex i) {

@@ -14,7 +14,7 @@
 #include <algorithm>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

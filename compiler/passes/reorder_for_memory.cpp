@@ -19,8 +19,8 @@
 
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/memory_plan.h"
 
@@ -49,7 +49,7 @@ class Storages {
   }
 
   const Node& node(NodeIndex i) const { return graph_.nodes[i]; }
-  const OpFacts& op(NodeIndex i) const { return *ops_[i]; }
+  const Op& op(NodeIndex i) const { return *ops_[i]; }
   ValueId root(ValueId id) const { return roots_[id]; }
   std::int64_t bytes(ValueId root) const { return bytes_[root]; }
   // The storages that a node reads or makes, each once; not those of inputs.
@@ -66,7 +66,7 @@ class Storages {
   }
   bool is_view(NodeIndex i) const { return op(i).view != ViewKind::none; }
   bool is_wait(NodeIndex i) const { return op(i).effect == Effect::wait; }
-  bool is_product(NodeIndex i) const { return op(i).heavy; }
+  bool is_product(NodeIndex i) const { return op(i).is_heavy(); }
 
   // The storage that the node's first result takes the place of, provided that the node is the last to touch
   // it.
@@ -99,7 +99,7 @@ class Storages {
   }
 
   const Graph& graph_;
-  IdMap<const OpFacts*> ops_;  // of the nodes
+  IdMap<const Op*> ops_;  // of the nodes
   IdMap<ValueId> roots_;
   DefUse def_use_;
   IdMap<NodeIndex> last_;  // for a root
@@ -322,7 +322,7 @@ MemoryPlan final_plan(Graph& graph, const CompileOptions& options) {
   std::vector<std::pair<std::size_t, std::string>> ops;
   std::vector<ValueId> writes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (!facts(graph.nodes[i].op).in_place.empty()) ops.emplace_back(i, graph.nodes[i].op);
+    if (facts(graph.nodes[i].op).overwritten > 0) ops.emplace_back(i, graph.nodes[i].op);
   for (const Value& value : graph.values) writes.push_back(value.writes);
   reinplace(graph, options);
   MemoryPlan plan = plan_memory(graph, memory_needs(options.device));

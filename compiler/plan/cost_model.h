@@ -1,5 +1,5 @@
 // What the ops of a graph cost on a device, from published figures: a roofline for compute, a ring for
-// collectives. Plain C++, pure functions.
+// collectives. The price of an op is in its row (compiler/ops/op.h). Plain C++, pure functions.
 //
 // The roofline takes each op as one kernel that reads its operands and writes its results once, from and to
 // the device's memory: nothing stays in a cache from one op to the next, and no two ops are fused. A node
@@ -10,31 +10,19 @@
 // The ring: n ranks pass pieces around, so a gather or a reduce-scatter of S bytes in all moves
 // (n - 1) / n * S through each rank in n - 1 hops, an all-reduce twice that. Ranks of one node talk over its
 // own links; a group that spans nodes runs at the rate at which a node's network cards together take data in.
-//
-// The devices and their constants are in compiler/plan/devices/devices.h.
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 #include "compiler/ir/ir.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/plan/devices/devices.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/price.h"
 
 namespace rondo::ir {
 
-// What bounds a node.
-enum class CostKind : std::uint8_t { nothing, matmul, attention, memory, launch };
-struct NodeCost {
-  double seconds = 0;
-  CostKind kind = CostKind::nothing;
-};
 // A node that makes nothing new on the compute lane: views, waits, allocations, what runs beside it.
 bool moves_nothing(const Graph& graph, const Node& node);
-// A matrix that becomes float8 with scales that reach over it, or over rows that are not dense.
-bool is_read_twice(const Graph& graph, const Node& node);
-// Bytes read and written by a node: operands and results, each once, but for those.
+// Bytes read and written by a node: operands and results, once each unless its row says otherwise.
 double bytes_moved(const Graph& graph, const Node& node);
 // Of compute alone: a collective's start costs nothing here.
 NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& device);
@@ -42,8 +30,14 @@ inline double node_seconds(const Graph& graph, const Node& node, const DeviceMod
   return node_cost(graph, node, device).seconds;
 }
 
-// Of the whole: a gather's result, a reduce-scatter's operand. REQUIRES: the node is a collective
-// (op_facts.h).
+// Kernels, copies and fills that a GPU gets for a node; 0 for views, waits and allocations. What
+// depends on a library's choice of kernels is left out: helpers of an attention backward beyond its
+// three kernels, a fill before a sum that takes several blocks for an element, the copy of a result
+// that a kernel put elsewhere. A recorded step has 7 to 25 % more
+// (docs/results/launches_2026-11-22.md).
+std::int64_t launches(const Graph& graph, const Node& node);
+
+// Of the whole: a gather's result, a reduce-scatter's operand. REQUIRES: the node is a collective.
 double collective_bytes(const Graph& graph, const Node& node);
 
 // Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group

@@ -3,13 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
-#include <string_view>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/text/text.h"
 
 namespace rondo::ir {
@@ -93,11 +90,9 @@ class ProductFinder {
 }  // namespace
 
 std::string product_key(const Graph& graph, const Node& node) {
-  constexpr std::array<std::string_view, 2> kProducts = {"aten.mm.default", "rondo.mm.default"};
-  constexpr std::array<std::string_view, 4> kAdded = {"aten.addmm.default", "aten.addmm_.default",
-                                                      "rondo.addmm.default", "rondo.addmm_.default"};
-  const bool adds = std::find(kAdded.begin(), kAdded.end(), node.op) != kAdded.end();
-  if (!adds && std::find(kProducts.begin(), kProducts.end(), node.op) == kProducts.end()) return "";
+  const OpKind kind = functional_facts(node.op).kind;
+  const bool adds = kind == OpKind::added_product;
+  if (!adds && kind != OpKind::product) return "";
   const std::size_t first = adds ? 1 : 0;
   const auto type = [&](std::size_t argument) { return print(graph.value(operand(node, argument)).type); };
   return fmt::format("{}({},{})", adds ? "addmm" : "mm", type(first), type(first + 1));

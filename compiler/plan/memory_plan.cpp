@@ -5,9 +5,8 @@
 #include <map>
 #include <set>
 
-#include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/plan/arena_layout.h"
 #include "support/error.h"
 

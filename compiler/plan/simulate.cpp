@@ -9,9 +9,8 @@
 #include <cmath>
 #include <vector>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/plan/clock.h"
-#include "compiler/plan/launches.h"
 #include "compiler/plan/matmul_products.h"
 
 namespace rondo::ir {
@@ -77,7 +76,7 @@ class Simulator {
     if (!measured_.empty())
       if (const auto found = measured_.find(product_key(graph_, node)); found != measured_.end())
         cost.seconds = found->second;
-    const double share = node.op == "rondo.grouped_mm.default" ? expert_rows_ : 1;
+    const double share = facts(node.op).of_experts ? expert_rows_ : 1;
     const double seconds = cost.seconds * share;
     ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
     ++totals.nodes;

@@ -58,7 +58,7 @@ struct StepEstimate {
   std::array<ComputeTotals, 5> compute{};                                          // by CostKind
   std::map<std::pair<CollectiveKind, std::string>, CollectiveTotals> collectives;  // by kind and group
   TransferTotals transfers;
-  std::map<std::string, std::int64_t> launches;  // by op (launches.h)
+  std::map<std::string, std::int64_t> launches;  // by op (cost_model.h)
 
   std::int64_t all_launches() const;
   const ComputeTotals& of(CostKind kind) const { return compute[static_cast<std::size_t>(kind)]; }

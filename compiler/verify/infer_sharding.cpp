@@ -8,11 +8,11 @@
 #include <map>
 #include <optional>
 
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
 #include "compiler/ir/verify_error.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
 #include "compiler/text/text.h"
-#include "compiler/verify/sharding_rules.h"
 #include "compiler/verify/value_shardings.h"
 
 namespace rondo::ir {
@@ -54,29 +54,14 @@ class Inference {
 
   // --- nodes ---
 
-  // What a name says.
-  struct Op {
-    explicit Op(const std::string& name) {
-      const std::string functional = without_overwriting(name);
-      const NamedRule named = sharding_rule(functional);
-      rule = named.rule;
-      kind = named.kind;
-      keeps_parts = ir::keeps_parts(functional);
-      names_group = is_collective(facts(name)) || functional.starts_with("rondo.local_");
-      is_random = facts(name).effect == Effect::random;
-    }
-    ShardingRule rule;
-    OpKind kind;
-    bool keeps_parts, names_group, is_random;
-  };
-
   void node(const Node& node) {
-    const Op& op = ops_.of(node);
+    const Op& op = functional_facts(node.op);
     if (op.kind == OpKind::optimizer) return optimizer(node);
     if (node.results.empty()) return;
     if (op.kind == OpKind::squares) return sums_of_squares(node);
     if (op.kind == OpKind::list && unlike_parts(node)) return;
-    const MeshGroup* const group = op.names_group ? group_of(node) : nullptr;
+    const MeshGroup* const group =
+        is_collective(facts(node.op)) || op.group >= 0 ? group_of(node, op) : nullptr;
     ValueId buffer = kNoValue;
     bool by_parts = op.kind == OpKind::split || op.kind == OpKind::piece || op.keeps_parts;
     for_each_operand(node, [&](ValueId id) {
@@ -94,7 +79,7 @@ class Inference {
       std::int64_t begin = 0;
       for (const ValueId id : node.results) begin = take(buffer, begin, id);
     } else if (op.kind == OpKind::piece) {
-      take(buffer, OnAxis{graph_, node, types_.on_axis(0)}.integer(2), node.results[0]);
+      take(buffer, Piece(node).begin, node.results[0]);
     } else if (op.keeps_parts) {
       each_part(node, op, group, buffer);
     } else {
@@ -127,13 +112,13 @@ class Inference {
   }
 
   // The group that a node names; none: nullptr. Throws Refused where nobody knows it.
-  const MeshGroup* group_of(const Node& node) const {
+  const MeshGroup* group_of(const Node& node, const Op& op) const {
     std::string_view name;
     std::int64_t ranks = 0;
     if (const auto collective = collective_of(node)) {
       name = collective->group;
       ranks = collective->ranks;
-    } else if (const auto* text = node.args.empty() ? nullptr : std::get_if<std::string>(&node.args.back())) {
+    } else if (const auto* text = argument<std::string>(node, static_cast<std::size_t>(op.group))) {
       name = *text;
     }
     const auto found = groups_.find(name);
@@ -151,19 +136,19 @@ class Inference {
   ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i,
                       std::int64_t length = 0) {
     ShardingType made;
-    if (op.rule == nullptr) {
-      if (!all_replicated(node) || op.is_random)
-        throw Refused{"no rule says how its results lie on the ranks (compiler/verify/sharding_rules.h)"};
+    if (op.shard == nullptr) {
+      if (!all_replicated(node) || facts(node.op).effect == Effect::random)
+        throw Refused{"no rule says how its results lie on the ranks (compiler/ops/op.h)"};
       return made;
     }
     for (std::size_t a = 0; a < axes_; ++a) {
       const bool in_group = group != nullptr && std::find(group->axes.begin(), group->axes.end(),
                                                           static_cast<std::int32_t>(a)) != group->axes.end();
       try {
-        made.on[a] = op.rule({graph_, node, types_.on_axis(a), in_group}, i);
+        made.on[a] = op.shard({graph_, node, types_.on_axis(a), in_group}, i);
       } catch (const Refused& refused) {
         // Whole numbers, and truths: what is not said of them is what this rank knows.
-        if (group != nullptr || !is_integer(graph_.value(node.results[i]).type.dtype))
+        if (group != nullptr || is_float(graph_.value(node.results[i]).type.dtype))
           throw Refused{"axis " + types_.axis_name(a) + ": " + refused.why};
         made.on[a] = kLocal;
       }
@@ -224,12 +209,11 @@ class Inference {
 
   // True where the tensors that the node puts one behind the other lie in different ways.
   bool unlike_parts(const Node& node) {
-    const auto* list = node.args.empty() ? nullptr : std::get_if<UseList>(&node.args[0]);
+    const auto* list = argument<UseList>(node, 0);
     const Sizes& sizes = graph_.value(node.results[0]).type.sizes;
-    const OnAxis at{graph_, node, types_.on_axis(0)};
     const bool stacks = node.op == "aten.stack.default";
     if (list == nullptr || list->values.empty() || sizes.empty() || sizes.size() > 2) return false;
-    if (dim_of(at.integer(1), sizes.size()) != static_cast<int>(sizes.size()) - 1) return false;
+    if (dim_of(integer(node, 1), sizes.size()) != static_cast<int>(sizes.size()) - 1) return false;
     BufferParts parts;
     for (const ValueId id : list->values) {
       if (id == kNoValue) continue;
@@ -269,10 +253,7 @@ class Inference {
 
   // Parameters, moments and gradients lie alike; all else is replicated.
   void optimizer(const Node& node) {
-    std::vector<const UseList*> lists;
-    for (const Argument& arg : node.args)
-      if (const auto* list = std::get_if<UseList>(&arg); list != nullptr && !list->values.empty())
-        lists.push_back(list);
+    const std::vector<const UseList*> lists = lists_of(node);
     if (lists.size() < 4) throw Refused{"it has no parameters, moments and gradients"};
     const UseList& parameters = *lists[0];
     updated_.insert(updated_.end(), lists.back()->values.begin(), lists.back()->values.end());
@@ -303,7 +284,7 @@ class Inference {
   // Groups of parameters have an update each.
   bool is_last_update(const Node& node) {
     const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
-      return ops_.of(other).kind == OpKind::optimizer;
+      return functional_facts(other.op).kind == OpKind::optimizer;
     });
     return &*last == &node;
   }
@@ -345,7 +326,6 @@ class Inference {
   std::vector<ValueId> squared_;  // what the gradient norm adds up
   std::vector<ValueId> updated_;  // the gradients of the updates so far
   std::map<std::string, const MeshGroup*, std::less<>> groups_;
-  KnownOps<Op> ops_;
 };
 
 }  // namespace

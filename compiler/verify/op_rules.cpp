@@ -2,53 +2,43 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
-#include <variant>
 
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {
 
-// True where `argument` is none (-1).
+// A position of -1 requires nothing.
 template <class Type>
-bool has_argument(const Node& node, int argument) {
-  const auto place = static_cast<std::size_t>(argument);
-  return argument < 0 || (place < node.args.size() && std::holds_alternative<Type>(node.args[place]));
-}
-
-template <class Type>
-void require_argument(NodeIndex i, const Node& node, int argument, const char* what) {
-  if (!has_argument<Type>(node, argument))
-    throw VerifyError{i, fmt::format("its argument {} must be {}", argument, what)};
+void require_argument(NodeIndex i, const Node& node, int position, const char* what) {
+  if (position >= 0 && argument<Type>(node, static_cast<std::size_t>(position)) == nullptr)
+    throw VerifyError{i, fmt::format("its argument {} must be {}", position, what)};
 }
 
 }  // namespace
 
 void reused_memory_is_a_values(const Graph& graph) {
-  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    const Node& node = graph.nodes[i];
-    const int reuses = facts(node.op).reuses;
-    if (!has_argument<Use>(node, reuses))
-      throw VerifyError{i, fmt::format("has no value as argument {}", reuses)};
-  }
+  for (NodeIndex i = 0; i < graph.node_count(); ++i)
+    require_argument<Use>(i, graph.nodes[i], facts(graph.nodes[i].op).reuses, "a tensor");
 }
 
 void result_counts(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
-    const OpFacts& op = facts(node.op);
-    const bool makes_something =
-        runs_in_background(op.effect) || op.effect == Effect::wait || op.heavy || op.view != ViewKind::none;
+    const Op& op = facts(node.op);
+    const bool makes_something = runs_in_background(op.effect) || op.effect == Effect::wait ||
+                                 op.is_heavy() || op.view != ViewKind::none;
     if (makes_something && node.results.empty()) throw VerifyError{i, "has no result"};
     if (op.effect == Effect::wait && node.results.size() != 1)
       throw VerifyError{i, fmt::format("has {} results, a wait has 1", node.results.size())};
-    if (op.in_place.empty()) continue;
+    if (op.overwritten == 0) continue;
     std::size_t overwritable = 0;
-    for (int arg = 0; arg < op.overwritten && arg < static_cast<int>(node.args.size()); ++arg) {
-      const auto* list = std::get_if<UseList>(&node.args[arg]);
+    for (std::size_t arg = 0; arg < std::min<std::size_t>(op.overwritten, node.args.size()); ++arg) {
+      const auto* list = argument<UseList>(node, arg);
       overwritable += list != nullptr ? list->values.size() : 1;
     }
     if (node.results.size() != overwritable)
@@ -59,9 +49,9 @@ void result_counts(const Graph& graph) {
 void schemas_are_kept(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
-    const OpFacts& op = facts(node.op);
-    if (!op.signature) continue;
-    const Signature& expected = *op.signature;
+    const Op& op = facts(node.op);
+    const Signature& expected = op.signature;
+    if (expected.arguments == 0) continue;
     if (node.args.size() != expected.arguments || node.results.size() != expected.results)
       throw VerifyError{
           i, fmt::format("has {} arguments and {} results, and its schema {} and {}", node.args.size(),
@@ -74,7 +64,7 @@ void schemas_are_kept(const Graph& graph) {
 void moves_are_described(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
-    const OpFacts& op = facts(node.op);
+    const Op& op = facts(node.op);
     if (runs_in_background(op.effect) || op.effect == Effect::wait || op.view != ViewKind::none)
       require_argument<Use>(i, node, 0, "a tensor");
     if (!op.collective) continue;

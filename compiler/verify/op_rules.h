@@ -1,5 +1,5 @@
-// Rules of single nodes: each has the arguments and results that its op must have, as far as op_facts.h
-// tells. So passes may take such nodes apart without asking.
+// Rules of single nodes: each has the arguments and results that its op must have, as far as
+// compiler/ops/op.h tells. So passes may take such nodes apart without asking.
 //
 // All throw VerifyError.
 #pragma once

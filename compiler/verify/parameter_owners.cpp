@@ -7,9 +7,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
-#include "compiler/verify/sharding_rules.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
 
 namespace rondo::ir {
 namespace {
@@ -48,7 +48,7 @@ class Owners {
       const Node& node = graph_.nodes[i];
       if (node.module != module_ || i == 0) enter(node.module);
       if (!is_concerned(node)) continue;
-      const Op& op = ops_.of(node);
+      const Op& op = functional_facts(node.op);
       if (node.op == kReturn) {
         outputs(i);
       } else if (op.kind == OpKind::optimizer) {
@@ -60,19 +60,6 @@ class Owners {
   }
 
  private:
-  // What a name says.
-  struct Op {
-    explicit Op(const std::string& name) {
-      const std::string op = without_overwriting(name);
-      kind = sharding_rule(op).kind;
-      adds = op == "aten.add.Tensor";
-      scales = op == "aten.neg.default" || op.starts_with("aten.mul.") || op.starts_with("aten.div.");
-      hands_on = Owners::hands_on(op);
-    }
-    OpKind kind;
-    bool adds, scales, hands_on;
-  };
-
   Owner owner_by_name(const Input& input) const {
     if (input.kind == InputKind::batch || input.kind == InputKind::saved) return {};
     if (const auto own = parameters_.find(input.name); own != parameters_.end())
@@ -132,9 +119,9 @@ class Owners {
       concatenate(node);
     } else if (op.kind == OpKind::split || op.kind == OpKind::piece) {
       take_apart(node, op.kind);
-    } else if (op.adds) {
+    } else if (op.kind == OpKind::sum) {
       set(node.results[0], sum(owner(operand(node, 0)), owner(operand(node, 1))));
-    } else if (op.hands_on) {
+    } else if (op.keeps_parts || op.keeps_owner) {
       hand_on(node, op);
     }
     if (op.kind == OpKind::list) return;  // several may be put together in the module of one
@@ -164,17 +151,12 @@ class Owners {
     return found == parameters_.end() ? own.parameter : found->second;
   }
 
-  static bool hands_on(std::string_view op) {
-    static constexpr std::string_view kOps[] = {"aten.alias.default", "aten.constant_pad_nd.default",
-                                                "aten.neg.default", kOffload, kReload};
-    return keeps_parts(op) || std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
-  }
-
   void hand_on(const Node& node, const Op& op) {
     const ValueId from = operand(node, 0);
     if (from == kNoValue || !is_owned(from)) return;
+    const bool scales = op.kind == OpKind::scaling || op.kind == OpKind::division;
     const auto changed = [&](Owner owner) {
-      if (op.scales && owner.of == Owner::Of::state) owner.of = Owner::Of::update;
+      if (scales && owner.of == Owner::Of::state) owner.of = Owner::Of::update;
       return owner;
     };
     if (held_[from].buffer < 0) return set(node.results[0], changed(held_[from].owner));
@@ -196,9 +178,9 @@ class Owners {
 
   // Of flat tensors, or of rows of them, one behind the other.
   void concatenate(const Node& node) {
-    const auto* list = node.args.empty() ? nullptr : std::get_if<UseList>(&node.args[0]);
+    const auto* list = argument<UseList>(node, 0);
     const std::size_t dims = graph_.value(node.results[0]).type.sizes.size();
-    const auto* along = node.args.size() > 1 ? std::get_if<std::int64_t>(&node.args[1]) : nullptr;
+    const auto* along = argument<std::int64_t>(node, 1);
     if (list == nullptr || along == nullptr || dims == 0 || dims > 2) return;
     if (dim_of(*along, dims) + 1 != static_cast<int>(dims)) return;
     OwnedParts made;
@@ -212,15 +194,12 @@ class Owners {
     const ValueId source = operand(node, 0);
     if (source == kNoValue || !is_owned(source)) return;
     const OwnedParts from = parts(source);
-    const auto integer = [&](std::size_t i) {
-      const auto* number = i < node.args.size() ? std::get_if<std::int64_t>(&node.args[i]) : nullptr;
-      return number != nullptr ? *number : 0;
-    };
+    const Piece piece(node);
     const std::size_t dims = graph_.value(source).type.sizes.size();
-    const int dim = dim_of(integer(kind == OpKind::piece ? 1 : 2), dims);
+    const int dim = dim_of(kind == OpKind::piece ? piece.dim : dim_of_split(node), dims);
     const bool keeps_all = from.size() == 1 || dim + 1 != static_cast<int>(dims);
     constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
-    std::int64_t begin = kind == OpKind::piece ? std::clamp(integer(2), std::int64_t{0}, kMost) : 0;
+    std::int64_t begin = kind == OpKind::piece ? std::clamp(piece.begin, std::int64_t{0}, kMost) : 0;
     for (const ValueId id : node.results) {
       if (keeps_all) {
         set(id, from);
@@ -262,10 +241,7 @@ class Owners {
   // (parameters, first moments, second moments, gradients, ...): results are the first three.
   void optimizer(NodeIndex i) {
     const Node& node = graph_.nodes[i];
-    std::vector<const UseList*> lists;
-    for (const Argument& arg : node.args)
-      if (const auto* list = std::get_if<UseList>(&arg); list != nullptr && !list->values.empty())
-        lists.push_back(list);
+    const std::vector<const UseList*> lists = lists_of(node);
     if (lists.empty()) return;
     const std::vector<ValueId>& updated = lists[0]->values;
     std::unordered_map<std::int32_t, std::size_t> place_of;
@@ -317,7 +293,6 @@ class Owners {
 
   const Graph& graph_;
   std::unordered_map<std::string_view, std::int32_t> parameters_;
-  KnownOps<Op> ops_;
   std::vector<OwnedParts> buffers_;
   IdMap<Held> held_;
   std::string_view module_;

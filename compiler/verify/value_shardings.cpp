@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/ops/placements.h"
 #include "compiler/text/text.h"
 
 namespace rondo::ir {
-
-std::vector<std::size_t> counted_dims(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::size_t> dims;
-  for (std::size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] != 1) dims.push_back(d);
-  return dims;
-}
 
 ValueShardings::ValueShardings(const Graph& graph) : graph_(graph) {
   placed_.assign(graph.mesh.axes.size(), IdMap<Placement>(graph.values.size()));
@@ -43,6 +37,7 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 
 bool is_inner(const Placement& p) { return p.kind == Placement::Kind::inner; }
+bool is_zero(const Placement& p) { return p.kind == Placement::Kind::zero; }
 
 Sizes at_dims(const Sizes& sizes, const std::vector<std::size_t>& dims) {
   Sizes some;
@@ -99,12 +94,6 @@ std::int32_t ValueShardings::number_of(const std::vector<std::int64_t>& sizes) {
 const BufferParts* ValueShardings::parts(ValueId id) const {
   return buffer_of_[id] < 0 ? nullptr : &buffers_[static_cast<std::size_t>(buffer_of_[id])];
 }
-
-namespace {
-
-bool is_zero(const Placement& p) { return p.kind == Placement::Kind::zero; }
-
-}  // namespace
 
 std::optional<ShardingType> common_type(const BufferParts& parts) {
   ShardingType common = parts.front().type;

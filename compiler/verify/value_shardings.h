@@ -30,9 +30,6 @@ using BufferParts = std::vector<BufferPart>;
 // The type of all of it, for a reader that does not take it apart: zeros go with everything.
 std::optional<ShardingType> common_type(const BufferParts& parts);
 
-// Those of more than one element.
-std::vector<std::size_t> counted_dims(const std::vector<std::int64_t>& sizes);
-
 class ValueShardings {
  public:
   // All values replicated. `graph` outlives this.

@@ -12,9 +12,9 @@
 #include <unordered_set>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/infer_sharding.h"
 #include "compiler/verify/op_rules.h"

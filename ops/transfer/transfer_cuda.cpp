@@ -1,7 +1,7 @@
 // Copies between device and host memory, on two streams other than the step's, one for each
 // direction. A transfer begins after all earlier work on the step's stream, and its end makes that
 // stream wait for it. In a recording these are a fork and a join, so the recording with the start
-// also has the end (compiler/ir/segments.h).
+// also has the end (compiler/ops/segments.h).
 //
 // A background copy requires pinned host memory, as ReplayDevice::reserve_on_host allocates.
 #include <ATen/core/Tensor.h>

@@ -11,6 +11,8 @@
 #include <cctype>
 #include <variant>
 
+#include "compiler/ops/op.h"
+
 namespace rondo {
 namespace {
 
@@ -23,10 +25,6 @@ const torch::profiler::impl::ProfilerStubs* nvtx() {
 bool is_number(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-bool starts_collective(const ir::Node& node) {
-  return node.op.starts_with("_c10d_functional.") && !node.op.starts_with("_c10d_functional.wait");
 }
 
 // "all_gather_into_tensor dp 262144 bytes"
@@ -101,7 +99,7 @@ void ModuleRanges::action_ends() {
 void ModuleRanges::node_begins(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == ir::kReturn) return;  // copies of state: they belong to what came before
   move_to(node.phase, node.module);
-  if (starts_collective(node)) open(describe_collective(graph, node));
+  if (ir::facts(node.op).effect == ir::Effect::collective_start) open(describe_collective(graph, node));
 }
 
 void ModuleRanges::module_changed(const std::string& path) { move_to(current_phase(), path); }

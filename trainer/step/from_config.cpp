@@ -7,7 +7,7 @@
 #include <map>
 
 #include "compiler/analysis/memory_policy.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "config/float8.h"
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
@@ -47,7 +47,7 @@ namespace {
 // As the memory policy eager does.
 Kept kept_by_op(std::string_view op) {
   if (!ir::eager_policy_keeps(op)) return Kept::never;
-  return ir::is_product_of_layer(op) ? Kept::every_second_call : Kept::always;
+  return ir::facts(op).of_linear ? Kept::every_second_call : Kept::always;
 }
 
 BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {

@@ -9,8 +9,7 @@
 #include <unordered_set>
 
 #include "compiler/analysis/bucketing.h"
-#include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/plan/report/memory_timeline_page.h"
 #include "compiler/text/text.h"
 #include "support/text/html.h"

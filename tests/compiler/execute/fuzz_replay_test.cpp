@@ -9,8 +9,8 @@
 
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/replay.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/verify.h"

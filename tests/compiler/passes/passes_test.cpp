@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/memory_plan.h"
 #include "compiler/text/text.h"
@@ -181,15 +181,16 @@ TEST_CASE(
 TEST_CASE(
     "op facts name each op once, in-place forms differ from their ops and nothing is both view and effect") {
   std::set<std::string_view> names;
-  for (const OpFacts& op : all_facts()) {
+  for (const Op& op : all_ops()) {
     INFO(op.name);
     CHECK(names.insert(op.name).second);
-    CHECK(op.in_place.empty() == (op.overwritten == 0));
+    if (op.overwritten > 0) CHECK(&functional_facts(in_place_name(op)) == &op);
     CHECK((op.view == ViewKind::none || op.effect == Effect::none));
+    CHECK((op.flops == nullptr) == (op.cost == nullptr));
     CHECK(&facts(op.name) == &op);
   }
   CHECK(facts("aten.gelu.default").effect == Effect::none);
-  CHECK(facts("aten.mul.Scalar").in_place.empty());
+  CHECK(facts("aten.mul.Scalar").overwritten == 0);
 }
 
 TEST_CASE("flops count two for a multiply-add") {

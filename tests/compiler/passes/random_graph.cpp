@@ -6,7 +6,7 @@
 #include <array>
 #include <functional>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "tests/compiler/ir/graph_builder.h"
 
 namespace rondo::ir {

@@ -2,7 +2,7 @@
 #include <functional>
 #include <unordered_map>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/text/text.h"
 #include "tests/compiler/passes/random_graph.h"
 
@@ -21,8 +21,8 @@ Hash hash_type(const TensorType& type) { return hash_text(print(type)); }
 class SymbolicRun {
  public:
   explicit SymbolicRun(const Graph& graph) : graph_(graph), places_(graph.values.size()) {
-    for (const OpFacts& op : all_facts())
-      if (!op.in_place.empty()) functional_.emplace(op.in_place, op.name);
+    for (const Op& op : all_ops())
+      if (op.overwritten > 0) functional_.emplace(in_place_name(op), op.name);
     for (const Input& input : graph.inputs) allocate(input.value, hash_text(input.name), dtype(input.value));
   }
 
@@ -92,7 +92,7 @@ class SymbolicRun {
   }
 
   void step(const Node& node) {
-    const OpFacts& op = facts(node.op);
+    const Op& op = facts(node.op);
     if (node.op == "rondo.wait_transfer.default") {
       place(node.results[0]) = place(std::get<Use>(node.args[0]).value);
       return;
@@ -124,7 +124,7 @@ class SymbolicRun {
     }
   }
 
-  void view(const Node& node, const OpFacts& op) {
+  void view(const Node& node, const Op& op) {
     const ValueId source = std::get<Use>(node.args[0]).value;
     for (std::size_t k = 0; k < node.results.size(); ++k) {
       const ValueId id = node.results[k];
@@ -142,7 +142,7 @@ class SymbolicRun {
   const Graph& graph_;
   std::vector<Place> places_;
   std::vector<Storage> storages_;
-  std::unordered_map<std::string_view, std::string_view> functional_;
+  std::unordered_map<std::string, std::string_view> functional_;
   std::unordered_map<ValueId, const Node*> started_;
   Hash random_draws_ = 0;
 };

@@ -10,8 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "compiler/ir/op_facts.h"
-#include "compiler/plan/launches.h"
+#include "compiler/ops/op.h"
 #include "compiler/text/text.h"
 
 using namespace rondo::ir;
@@ -383,7 +382,7 @@ TEST_CASE("a collective says its kind, its whole bytes, its ranks and its group"
 
 TEST_CASE("every collective of the op facts has a cost") {
   std::set<CollectiveKind> kinds;
-  for (const OpFacts& fact : all_facts()) {
+  for (const Op& fact : all_ops()) {
     if (!is_collective(fact)) continue;
     const OneNode one("%9: bf16[1024,4096] = " + std::string(fact.name) + "(%0, 1, \"dp\")");
     const auto made = collective_of(one.node());

@@ -1,4 +1,4 @@
-#include "compiler/plan/devices.h"
+#include "compiler/plan/devices/devices.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -3,9 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/plan/cost_model.h"
-#include "compiler/plan/launches.h"
 #include "compiler/text/text.h"
 
 using namespace rondo::ir;

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
+#include "compiler/ops/op.h"
 #include "compiler/plan/arena_layout.h"
 #include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
-#include "compiler/ir/segments.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/segments.h"
 #include "tests/compiler/verify/patient.h"
 
 namespace rondo::ir {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 

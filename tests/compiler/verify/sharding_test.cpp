@@ -218,7 +218,7 @@ TEST_CASE(
 TEST_CASE("an op without a rule is refused where ranks hold different operands, and goes where they do not") {
   CHECK(refusal_of("  %40: f32[2,8] = x.unknown.default(%3)\n") ==
         "node 0 (x.unknown.default, module m) no rule says how its results lie on the ranks "
-        "(compiler/verify/sharding_rules.h)");
+        "(compiler/ops/op.h)");
   CHECK(refusal_of("  %40: f32[4] = aten.ones.default([4], f32, none, none, none)\n"
                    "  %41: f32[4] = x.unknown.default(%40)\n")
             .empty());

@@ -16,7 +16,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "compiler/analysis/memory_policy.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "models/parts/activation_checkpoint.h"
 
 namespace rondo {
@@ -26,7 +26,7 @@ using at::Tensor;
 
 constexpr KeepsResults kKeeps = [](std::string_view op) {
   if (!ir::eager_policy_keeps(op)) return Kept::never;
-  return ir::is_product_of_layer(op) ? Kept::every_second_call : Kept::always;
+  return ir::facts(op).of_linear ? Kept::every_second_call : Kept::always;
 };
 
 TEST_CASE("the first product is kept, every second one and all other ops run again") {

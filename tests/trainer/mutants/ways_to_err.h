@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "config/pipeline_layout.h"
 #include "tests/compiler/verify/patient.h"
 

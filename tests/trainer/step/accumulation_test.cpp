@@ -8,7 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ops/op.h"
 #include "compiler/text/text.h"
 #include "tests/trainer/step/small_job.h"
 

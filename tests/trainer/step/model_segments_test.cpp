@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "compiler/ir/segments.h"
+#include "compiler/ops/segments.h"
 #include "config/load.h"
 #include "models/parts/decoder.h"
 #include "trainer/step/from_config.h"

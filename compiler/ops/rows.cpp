@@ -1,16 +1,20 @@
-// Ops that pick rows by ids, and what carries rows to their experts and back. What a rank picks with ids of
-// its own part is local; where all ranks together have each row once, their sums are summands.
+// Ops that pick rows by ids, and that carry tokens to their experts and back. What a rank picks
+// with ids of its own part is local; where all ranks together have each row once, sums over rows
+// are partial sums.
 #include <fmt/format.h>
 
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
+#include "compiler/ops/price.h"
 #include "compiler/text/text.h"
-#include "compiler/verify/sharding_rules.h"
 
 namespace rondo::ir {
 namespace {
 
 using Kind = Placement::Kind;
 
-// (ids, first, count, otherwise, group) or (x, dim, place, group): of what all ranks know.
+// rondo.local_ids (ids, first, count, otherwise, group), rondo.local_part (x, dim, place, group):
+// from values that all ranks have.
 Placement local_ids(const OnAxis& at, std::size_t) {
   const Placement ids = at.operand(0);
   if (!at.in_group) return ids;
@@ -19,7 +23,7 @@ Placement local_ids(const OnAxis& at, std::size_t) {
   return kLocal;
 }
 
-// Whole rows of `table` for `ids`, whose dimensions the result begins with.
+// Whole rows of `table` for `ids`, which has the first dimensions of the result.
 Placement pick_rows(const Placement& table, const Placement& ids, std::size_t id_dims) {
   if (table == sharded(0)) {
     if (ids.kind == Kind::local) return kLocal;
@@ -59,7 +63,7 @@ Placement gather_ids(const OnAxis& at, std::size_t) {  // (x, dim, index)
   return product_of(x, index);
 }
 
-// (x, dim, index, source or number): x and what is added or put at the index.
+// (x, dim, index, source or number): x, with the source put at the index or added there.
 Placement scatter_ids(const OnAxis& at, std::size_t) {
   const Placement x = at.operand(0), index = nonlinear(at.operand(2)), source = at.operand(3);
   const int dim = dim_of(at.integer(1), at.type(0).sizes.size());
@@ -69,14 +73,26 @@ Placement scatter_ids(const OnAxis& at, std::size_t) {
   return sum_of(x, put == sharded(dim) ? kPartialSum : put);
 }
 
-// (x, order, count, copies, scores): rows of x in an order. One of the rank's own is of what all have.
+// Where it only looks into its table, it reads a row a result.
+double bytes_without_table(const Graph& graph, const Node& node) {
+  return operand_bytes(graph, node) + result_bytes(graph, node) - touched_bytes(first_operand(graph, node));
+}
+
+// LibTorch's kernel sorts the ids from this many rows on.
+std::int64_t embedding_backward_launches(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kSortedRows = 3072, kLaunchesOfSort = 30;
+  const TensorType& gradient = first_operand(graph, node);
+  return element_count(gradient) / gradient.sizes.back() > kSortedRows ? kLaunchesOfSort : 2;
+}
+
+// (x, order, count, copies, scores). A rank's own order is of rows that all ranks have.
 Placement permute_tokens(const OnAxis& at, std::size_t) {
   const Placement x = at.operand(0), order = nonlinear(at.operand(1));
   if (order.kind == Kind::local && x.kind == Kind::sharded)
     throw Refused{"an order of the rows of all ranks meets those of this rank"};
   return product_of(product_of(x, order), nonlinear(at.operand(4)));
 }
-// Sums over rows that a rank has, for all tokens: (rows, place) of tokens that ranks share.
+// Sums over the rows that a rank has, for all tokens that ranks share.
 Placement sums_of_rows(const Placement& rows, const Placement& place) {
   if (place.kind == Kind::local) {
     if (rows.kind == Kind::local || rows.kind == Kind::zero) return kPartialSum;
@@ -92,44 +108,50 @@ Placement dot_rows(const OnAxis& at, std::size_t) {  // (rows, x, place, count)
   const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(2)));
   return product_of(sums, at.operand(1));
 }
-// (counts, rows, group): each rank's order of what it got; on other axes of its own rows among themselves.
+// (counts, rows, group): the order of the rank's own rows.
 Placement order_by_expert(const OnAxis& at, std::size_t) {
   const Placement counts = nonlinear(at.operand(0));
-  if (!at.in_group) return counts == kReplicated ? counts : sharded(0);
-  if (counts.kind != Kind::local)
-    throw Refused{"what it orders by is not what this rank received, but \"" + print(counts) + "\""};
-  return counts;
+  return counts == kReplicated ? counts : sharded(0);
 }
-// (rows, offered, sent, received, back, result_rows, group): tokens of this rank to those of its experts, or
-// back.
+// (rows, offered, sent, received, back, result_rows, group): to the ranks of the experts, or back.
 Placement all_to_all_tokens(const OnAxis& at, std::size_t) {
   const Placement rows = at.operand(0);
   if (!at.in_group) return rows;
-  const auto* back = at.node.args.size() > 4 ? std::get_if<bool>(&at.node.args[4]) : nullptr;
+  const auto* back = argument<bool>(at.node, 4);
   if (back != nullptr && *back && rows.kind == Kind::local) return sharded(0);
   if (back != nullptr && !*back && rows == sharded(0)) return kLocal;
   throw Refused{fmt::format("it sends rows that are \"{}\"", print(rows))};
 }
 
-constexpr NamedRule kRowRules[] = {
-    {"aten.embedding.default", embedding},
-    {"aten.embedding_dense_backward.default", embedding_backward},
-    {"aten.gather.default", gather_ids},
-    {"aten.index_select.default", index_select},
-    {"aten.scatter.src", scatter_ids},
-    {"aten.scatter.value", scatter_ids},
-    {"aten.scatter_add.default", scatter_ids},
-    {"rondo.all_to_all_tokens.default", all_to_all_tokens},
-    {"rondo.dot_rows.default", dot_rows},
-    {"rondo.local_ids.default", local_ids},
-    {"rondo.local_part.default", local_ids},
-    {"rondo.order_by_expert.default", order_by_expert},
-    {"rondo.permute_tokens.default", permute_tokens},
-    {"rondo.unpermute_tokens.default", unpermute_tokens},
+constexpr Op kRowOps[] = {
+    {.name = "aten.embedding.default", .shard = embedding, .bytes = bytes_without_table},
+    {.name = "aten.embedding_dense_backward.default",
+     .shard = embedding_backward,
+     .count_launches = embedding_backward_launches},
+    {.name = "aten.gather.default", .shard = gather_ids},
+    {.name = "aten.index_select.default", .shard = index_select, .bytes = bytes_without_table},
+    {.name = "aten.masked_select.default", .effect = Effect::host_sync},
+    {.name = "aten.nonzero.default", .effect = Effect::host_sync},
+    {.name = "aten.scatter.src", .shard = scatter_ids},
+    {.name = "aten.scatter.value", .shard = scatter_ids},
+    {.name = "aten.scatter_add.default", .shard = scatter_ids},
+    {.name = "rondo.local_ids.default", .signature = {1, 5, 2}, .shard = local_ids, .group = 4},
+    {.name = "rondo.local_part.default", .signature = {1, 4, 1}, .shard = local_ids, .group = 3},
+
+    {.name = "rondo.all_to_all_tokens.default",
+     .signature = {4, 7, 1},
+     .effect = Effect::host_sync,
+     .collective = CollectiveFacts{.kind = CollectiveKind::all_to_all, .group = 6},
+     .shard = all_to_all_tokens,
+     .keeps_parts = true},
+    {.name = "rondo.dot_rows.default", .signature = {3, 4, 1}, .shard = dot_rows},
+    {.name = "rondo.order_by_expert.default", .signature = {1, 3, 2}, .shard = order_by_expert},
+    {.name = "rondo.permute_tokens.default", .signature = {2, 5, 1}, .shard = permute_tokens},
+    {.name = "rondo.unpermute_tokens.default", .signature = {2, 4, 1}, .shard = unpermute_tokens},
 };
 
 }  // namespace
 
-std::span<const NamedRule> row_rules() { return kRowRules; }
+std::span<const Op> row_ops() { return kRowOps; }
 
 }  // namespace rondo::ir

@@ -1,11 +1,7 @@
-#include "compiler/verify/sharding_rules.h"
+#include "compiler/ops/placements.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <unordered_map>
-
-#include "compiler/ir/op_facts.h"
 #include "compiler/text/text.h"
 
 namespace rondo::ir {
@@ -17,10 +13,10 @@ using Kind = Placement::Kind;
   throw Refused{fmt::format("{} \"{}\" and \"{}\"", what, print(a), print(b))};
 }
 
-// What lies beside each other, element by element, once summands are out of the question.
-Placement beside(const Placement& a, const Placement& b) {
+// Of two operands, element by element. REQUIRES: neither is partial.
+Placement elementwise(const Placement& a, const Placement& b) {
   if (a == b || b.kind == Kind::zero || b.kind == Kind::replicated) return a;
-  if (a == inner(0) && b == sharded(0)) return a;  // as_flat (value_shardings.h)
+  if (a == inner(0) && b == sharded(0)) return a;  // as_flat (compiler/verify/value_shardings.h)
   if (b == inner(0) && a == sharded(0)) return b;
   if (a.kind == Kind::zero || a.kind == Kind::replicated) return b;
   if (a.kind == Kind::local || b.kind == Kind::local) return kLocal;
@@ -29,21 +25,13 @@ Placement beside(const Placement& a, const Placement& b) {
 
 }  // namespace
 
-Placement OnAxis::operand(std::size_t i) const {
-  const ValueId id = ir::operand(node, i);
-  return id == kNoValue ? kReplicated : placed[id];
-}
-
 const TensorType& OnAxis::type(std::size_t i) const {
   static const TensorType kScalar;
   const ValueId id = ir::operand(node, i);
   return id == kNoValue ? kScalar : graph.value(id).type;
 }
 
-std::int64_t OnAxis::integer(std::size_t i) const {
-  const auto* number = i < node.args.size() ? std::get_if<std::int64_t>(&node.args[i]) : nullptr;
-  return number != nullptr ? *number : 0;
-}
+Placement as_operand(const OnAxis& at, std::size_t) { return at.operand(0); }
 
 bool is_partial(const Placement& p) { return p.kind == Kind::partial_sum || p.kind == Kind::partial_max; }
 
@@ -59,12 +47,12 @@ Placement sum_of(const Placement& a, const Placement& b) {
   if (a.kind == Kind::partial_max && b == kReplicated) return a;
   if (is_partial(a) || is_partial(b)) refuse("it adds a summand to what is none,", a, b);
   if (a.repeated || b.repeated) refuse("it adds what is counted repeatedly to what is not,", a, b);
-  return beside(a, b);
+  return elementwise(a, b);
 }
 
 Placement product_of(const Placement& a, const Placement& b) {
   if (a.kind == Kind::zero || b.kind == Kind::zero) return kZero;
-  // A sum relative to the largest that the rank has, scaled to the largest of all.
+  // A sum relative to the rank's maximum is scaled to the maximum of all ranks.
   if (a.kind == Kind::partial_sum && b.kind == Kind::partial_max) return a;
   if (is_partial(a) && is_partial(b)) refuse("it multiplies two summands,", a, b);
   if (a.kind == Kind::partial_sum && b == kReplicated) return a;
@@ -73,41 +61,32 @@ Placement product_of(const Placement& a, const Placement& b) {
     refuse("it multiplies a summand by what differs between ranks,", a, b);
   if (a.repeated && b.repeated) refuse("both factors are counted repeatedly,", a, b);
   const auto once = [](Placement p) { return p.repeated = false, p; };
-  Placement made = beside(nonlinear(once(a)), nonlinear(once(b)));
-  made.repeated = a.repeated || b.repeated;
-  return made;
+  Placement product = elementwise(nonlinear(once(a)), nonlinear(once(b)));
+  product.repeated = a.repeated || b.repeated;
+  return product;
 }
 
-bool is_integer(DType dtype) { return !is_float(dtype); }
+Placement require_whole_rows(const Placement& p) {
+  if (p.kind == Kind::inner || (p.kind == Kind::sharded && p.dim != 0))
+    throw Refused{"it needs whole rows, of which each rank has a part"};
+  return p;
+}
+
+void require_whole_weight(const OnAxis& at, std::size_t i) {
+  const Placement weight = at.operand(i);
+  if (weight != kReplicated)
+    throw Refused{"its weight is \"" + print(weight) + "\", and rows meet all of it"};
+}
 
 int dim_of(std::int64_t dim, std::size_t dims) {
   return static_cast<int>(dim < 0 ? dim + static_cast<std::int64_t>(dims) : dim);
 }
 
-std::string without_overwriting(const std::string& op) {
-  const std::size_t dot = op.rfind('.');
-  if (dot == std::string::npos || dot == 0 || op[dot - 1] != '_') return op;
-  return op.substr(0, dot - 1) + op.substr(dot);
-}
-
-bool keeps_parts(std::string_view op) {
-  static constexpr std::string_view kOps[] = {
-      "aten._to_copy.default", "aten._unsafe_view.default", "aten.clone.default", "aten.detach.default",
-      "aten.div.Scalar",       "aten.div.Tensor",           "aten.mul.Scalar",    "aten.view.default"};
-  return is_collective(facts(op)) || facts(op).effect == Effect::wait ||
-         std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
-}
-
-NamedRule sharding_rule(std::string_view op) {
-  static const auto* const table = [] {
-    auto* all = new std::unordered_map<std::string_view, NamedRule>;
-    for (const auto& rules :
-         {arithmetic_rules(), product_rules(), row_rules(), view_rules(), collective_rules()})
-      for (const NamedRule& row : rules) all->emplace(row.op, row);
-    return all;
-  }();
-  const auto found = table->find(op);
-  return found == table->end() ? NamedRule{op, nullptr} : found->second;
+std::vector<std::size_t> counted_dims(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1) dims.push_back(d);
+  return dims;
 }
 
 }  // namespace rondo::ir

@@ -1,6 +1,6 @@
 // Segments of hand-written graphs: where they begin and end, how they are said, and what the verifier
 // refuses.
-#include "compiler/ir/segments.h"
+#include "compiler/ops/segments.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -2,15 +2,15 @@
 // has nothing to record. The check works the other way round: it maps each node to its marked segment and
 // compares. A wait must lie in the segment of its start, because a recording cannot wait for work that
 // another recording began.
-#include "compiler/ir/segments.h"
+#include "compiler/ops/segments.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
+#include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {

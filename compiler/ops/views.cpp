@@ -1,11 +1,11 @@
-// Views, pieces and concatenation: where a dimension of the operand is in the result. Dimensions of a view
-// are matched by the elements that stand before them.
+// Views, pieces and concatenation: a rule finds the dimension of the result that a dimension of the
+// operand becomes. Dimensions of a view are matched by the number of elements in front of them.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/verify/sharding_rules.h"
-#include "compiler/verify/value_shardings.h"
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
 
 namespace rondo::ir {
 namespace {
@@ -15,9 +15,9 @@ using Sizes = std::vector<std::int64_t>;
 
 Placement moved(Placement p, int dim) { return p.dim = static_cast<std::int8_t>(dim), p; }
 
-// The dimension of `to` that begins where dimension `dim` of `from` does and divides it, or is made of it and
-// those behind it; -1 where there is none. A part may be of one element, so of several that begin there the
-// place among them counts.
+// The dimension of `to` that begins where dimension `dim` of `from` does and divides it, or is made
+// of it and those behind it; -1 where there is none. A part may be of one element, so of several
+// that begin there the place among them counts.
 int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
   const auto at = static_cast<std::size_t>(dim);
   std::int64_t before = 1;  // elements in front of it
@@ -35,7 +35,7 @@ int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
   return size != 0 && made != 0 && (made % size == 0 || size % made == 0) ? static_cast<int>(found) : -1;
 }
 
-// What was flattened has its sizes again: infer_sharding.cpp.
+// compiler/verify/infer_sharding.cpp gives a flattened tensor its sizes again.
 Placement view(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (const auto placement = placement_in_view(p, at.type(0).sizes, at.result(0).sizes)) return *placement;
@@ -56,7 +56,7 @@ Placement transpose(const OnAxis& at, std::size_t) { return transposed(at, at.in
 
 Placement permute(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
-  const auto* order = at.node.args.size() > 1 ? std::get_if<Sizes>(&at.node.args[1]) : nullptr;
+  const auto* order = argument<Sizes>(at.node, 1);
   if (p.kind != Kind::sharded || order == nullptr) return p;
   const std::size_t dims = order->size();
   const auto found = std::find_if(order->begin(), order->end(),
@@ -86,8 +86,9 @@ Placement squeeze(const OnAxis& at, std::size_t) {
   return moved(p, p.dim - gone);
 }
 
-// Of dimension `along` one element is taken, or some. What was put together along a dimension of which each
-// rank has a part, a buffer or the rows of several weights, is taken apart again: nothing is said of where.
+// Takes one element of a dimension, which leaves, or some elements. What was put together along a
+// dimension of which each rank has a part, a buffer or the rows of several weights, is taken apart
+// again: the rule does not say where.
 Placement taken(const OnAxis& at, std::int64_t along, bool leaves) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded) return p;
@@ -96,23 +97,21 @@ Placement taken(const OnAxis& at, std::int64_t along, bool leaves) {
     throw Refused{"it takes an element of a dimension of which each rank has a part"};
   return moved(p, p.dim - (leaves && p.dim > dim ? 1 : 0));
 }
-Placement select(const OnAxis& at, std::size_t) { return taken(at, at.integer(1), true); }
-Placement unbind(const OnAxis& at, std::size_t) { return taken(at, at.integer(1), true); }
-Placement slice(const OnAxis& at, std::size_t) { return taken(at, at.integer(1), false); }
-Placement split(const OnAxis& at, std::size_t) { return taken(at, at.integer(2), false); }
+Placement select(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, true); }  // or unbind
+Placement slice(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, false); }
+Placement split(const OnAxis& at, std::size_t) { return taken(at, dim_of_split(at.node), false); }
 
-// The tensors of the list that is argument 0, beside each other.
-Placement of_list(const OnAxis& at) {
+// Of the tensors of the list that is argument 0.
+Placement cat(const OnAxis& at, std::size_t) {
   Placement made = kZero;
-  const auto* list = at.node.args.empty() ? nullptr : std::get_if<UseList>(&at.node.args[0]);
+  const auto* list = argument<UseList>(at.node, 0);
   if (list == nullptr) return kReplicated;
   for (const ValueId id : list->values)
     if (id != kNoValue) made = sum_of(made, at.placed[id]);
   return made;
 }
-Placement cat(const OnAxis& at, std::size_t) { return of_list(at); }
-Placement stack(const OnAxis& at, std::size_t) {
-  const Placement p = of_list(at);
+Placement stack(const OnAxis& at, std::size_t i) {
+  const Placement p = cat(at, i);
   const int dim = dim_of(at.integer(1), at.result(0).sizes.size());
   return p.kind == Kind::sharded ? moved(p, p.dim + (p.dim >= dim ? 1 : 0)) : p;
 }
@@ -126,31 +125,49 @@ Placement pad(const OnAxis& at, std::size_t) {
   return p;
 }
 
-constexpr NamedRule kViewRules[] = {
-    {"aten._unsafe_view.default", view, OpKind::view},
-    {"aten.cat.default", cat, OpKind::list},
-    {"aten.constant_pad_nd.default", pad},
-    {"aten.expand.default", expand},
-    {"aten.permute.default", permute},
-    {"aten.select.int", select, OpKind::piece},
-    {"aten.slice.Tensor", slice, OpKind::piece},
-    {"aten.split.Tensor", split},
-    {"aten.split_with_sizes.default", split, OpKind::split},
-    {"aten.split_with_sizes_copy.default", split, OpKind::split},
-    {"aten.squeeze.default", squeeze},
-    {"aten.squeeze.dim", squeeze},
-    {"aten.squeeze.dims", squeeze},
-    {"aten.stack.default", stack, OpKind::list},
-    {"aten.t.default", t},
-    {"aten.transpose.int", transpose},
-    {"aten.unbind.int", unbind},
-    {"aten.unsqueeze.default", unsqueeze},
-    {"aten.view.default", view, OpKind::view},
+constexpr Op kViewOps[] = {
+    {.name = "aten._unsafe_view.default",
+     .view = ViewKind::same_start,
+     .shard = view,
+     .kind = OpKind::view,
+     .keeps_parts = true},
+    {.name = "aten.alias.default", .view = ViewKind::same_start, .shard = as_operand, .keeps_owner = true},
+    {.name = "aten.detach.default", .view = ViewKind::same_start, .shard = as_operand, .keeps_parts = true},
+    {.name = "aten.expand.default", .view = ViewKind::same_start, .shard = expand},
+    {.name = "aten.permute.default", .view = ViewKind::same_start, .shard = permute},
+    {.name = "aten.squeeze.default", .view = ViewKind::same_start, .shard = squeeze},
+    {.name = "aten.squeeze.dim", .view = ViewKind::same_start, .shard = squeeze},
+    {.name = "aten.squeeze.dims", .view = ViewKind::same_start, .shard = squeeze},
+    {.name = "aten.t.default", .view = ViewKind::same_start, .shard = t},
+    {.name = "aten.transpose.int", .view = ViewKind::same_start, .shard = transpose},
+    {.name = "aten.unsqueeze.default", .view = ViewKind::same_start, .shard = unsqueeze},
+    {.name = "aten.view.default",
+     .view = ViewKind::same_start,
+     .shard = view,
+     .kind = OpKind::view,
+     .keeps_parts = true},
+
+    {.name = "aten.as_strided.default", .view = ViewKind::moved_start},
+    {.name = "aten.diagonal.default", .view = ViewKind::moved_start},
+    {.name = "aten.select.int", .view = ViewKind::moved_start, .shard = select, .kind = OpKind::piece},
+    {.name = "aten.slice.Tensor", .view = ViewKind::moved_start, .shard = slice, .kind = OpKind::piece},
+    {.name = "aten.split.Tensor", .view = ViewKind::moved_start, .shard = split},
+    {.name = "aten.split_with_sizes.default",
+     .view = ViewKind::moved_start,
+     .shard = split,
+     .kind = OpKind::split},
+    {.name = "aten.unbind.int", .view = ViewKind::moved_start, .shard = select},
+    {.name = "aten.unfold.default", .view = ViewKind::moved_start},
+
+    {.name = "aten.cat.default", .shard = cat, .kind = OpKind::list},
+    {.name = "aten.constant_pad_nd.default", .shard = pad, .keeps_owner = true},
+    {.name = "aten.split_with_sizes_copy.default", .shard = split, .kind = OpKind::split},
+    {.name = "aten.stack.default", .shard = stack, .kind = OpKind::list},
 };
 
 }  // namespace
 
-std::span<const NamedRule> view_rules() { return kViewRules; }
+std::span<const Op> view_ops() { return kViewOps; }
 
 std::optional<Placement> placement_in_view(const Placement& p, const Sizes& from, const Sizes& to) {
   if (p.kind != Kind::sharded) return p;

@@ -1,5 +1,5 @@
-// What op_facts.cpp claims, against the dispatcher and the CPU kernels of this LibTorch.
-#include "compiler/ir/op_facts.h"
+// The rows of ops, against the dispatcher and the CPU kernels of this LibTorch.
+#include "compiler/ops/op.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -50,16 +50,19 @@ at::Tensor call(std::string_view name, at::Tensor self, const at::Tensor& other)
 }  // namespace
 
 TEST_CASE("every op of the facts exists in the dispatcher, and every in-place form overwrites what it says") {
-  for (const ir::OpFacts& fact : ir::all_facts()) {
+  for (const ir::Op& fact : ir::all_ops()) {
     INFO(fact.name);
     REQUIRE(find(fact.name));
-    const auto is_in_place_form = [&](const ir::OpFacts& other) { return other.in_place == fact.name; };
+    const auto is_in_place_form = [&](const ir::Op& other) {
+      return other.overwritten > 0 && ir::in_place_name(other) == fact.name;
+    };
     CHECK(find(fact.name)->schema().is_mutable() ==
-          std::any_of(ir::all_facts().begin(), ir::all_facts().end(), is_in_place_form));
-    if (fact.in_place.empty()) continue;
-    INFO(fact.in_place);
-    REQUIRE(find(fact.in_place));
-    const auto& arguments = find(fact.in_place)->schema().arguments();
+          std::any_of(ir::all_ops().begin(), ir::all_ops().end(), is_in_place_form));
+    if (fact.overwritten == 0) continue;
+    const std::string in_place = ir::in_place_name(fact);
+    INFO(in_place);
+    REQUIRE(find(in_place));
+    const auto& arguments = find(in_place)->schema().arguments();
     int overwritten = 0;
     for (const c10::Argument& argument : arguments)
       overwritten += argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -72,7 +75,7 @@ TEST_CASE("a collective's arguments stand where the facts say") {
   const auto name_at = [](std::string_view op, int position) {
     return position < 0 ? "" : find(op)->schema().arguments().at(static_cast<std::size_t>(position)).name();
   };
-  for (const ir::OpFacts& fact : ir::all_facts()) {
+  for (const ir::Op& fact : ir::all_ops()) {
     if (!fact.collective) continue;
     INFO(fact.name);
     const std::string group = name_at(fact.name, fact.collective->group);
@@ -87,20 +90,20 @@ TEST_CASE("a collective's arguments stand where the facts say") {
 }
 
 TEST_CASE("a signature in the facts is that of the dispatcher's schema") {
-  for (const ir::OpFacts& fact : ir::all_facts()) {
-    if (!fact.signature) continue;
+  for (const ir::Op& fact : ir::all_ops()) {
+    if (fact.signature.arguments == 0) continue;
     INFO(fact.name);
     const c10::FunctionSchema& schema = find(fact.name)->schema();
-    CHECK(schema.arguments().size() == fact.signature->arguments);
-    CHECK(schema.returns().size() == fact.signature->results);
-    for (std::size_t i = 0; i < fact.signature->arguments; ++i)
+    CHECK(schema.arguments().size() == fact.signature.arguments);
+    CHECK(schema.returns().size() == fact.signature.results);
+    for (std::size_t i = 0; i < fact.signature.arguments; ++i)
       CHECK((schema.arguments()[i].type()->kind() == c10::TypeKind::TensorType) ==
-            (i < fact.signature->tensors));
+            (i < fact.signature.tensors));
   }
 }
 
 TEST_CASE("a view in the facts is a view in the dispatcher's schema") {
-  for (const ir::OpFacts& fact : ir::all_facts()) {
+  for (const ir::Op& fact : ir::all_ops()) {
     if (fact.view == ir::ViewKind::none || fact.name == "aten._unsafe_view.default") continue;
     INFO(fact.name);
     CHECK(find(fact.name)->schema().arguments()[0].alias_info() != nullptr);
@@ -111,13 +114,13 @@ TEST_CASE("in-place forms give bit for bit what the functional op gives") {
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
   const at::Tensor x = (at::randn({4099}) * 4).to(dtype), y = (at::randn({4099}) + 3).to(dtype);
   const at::Tensor matrix = at::randn({65, 65}).to(dtype), other = at::randn({65, 65}).to(dtype);
-  for (const ir::OpFacts& fact : ir::all_facts()) {
-    if (fact.in_place.empty() || fact.overwritten > 1) continue;
+  for (const ir::Op& fact : ir::all_ops()) {
+    if (fact.overwritten != 1) continue;
     INFO(fact.name << " " << c10::toString(dtype));
-    const bool is_product = fact.heavy;
+    const bool is_product = fact.is_heavy();
     const at::Tensor &self = is_product ? matrix : x, &operand = is_product ? other : y;
     const at::Tensor expected = call(fact.name, self, operand);
-    const at::Tensor got = call(fact.in_place, self.clone(), operand);
+    const at::Tensor got = call(ir::in_place_name(fact), self.clone(), operand);
     CHECK(std::memcmp(expected.const_data_ptr(), got.const_data_ptr(), expected.nbytes()) == 0);
   }
 }

@@ -1,0 +1,278 @@
+// Ops that work element by element, constants and random numbers, and reductions. Only in-place
+// forms with equal bits are listed: on the CPU mul_.Scalar differs from mul.Scalar in bf16.
+#include <algorithm>
+#include <variant>
+
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
+
+namespace rondo::ir {
+namespace {
+
+using Kind = Placement::Kind;
+
+// Argument i, with the dimensions of result 0: operands are broadcast from the last dimension on.
+Placement aligned(const OnAxis& at, std::size_t i) {
+  Placement p = at.operand(i);
+  if (p.kind == Kind::sharded)
+    p.dim = static_cast<std::int8_t>(p.dim + static_cast<int>(at.result(0).sizes.size()) -
+                                     static_cast<int>(at.type(i).sizes.size()));
+  return p;
+}
+
+Placement add(const OnAxis& at, std::size_t) {
+  const Placement a = aligned(at, 0), b = aligned(at, 1);
+  if (a.kind == Kind::partial_max && b.kind == Kind::partial_max)
+    throw Refused{"it adds two maxima that are still to be taken over ranks"};
+  return sum_of(a, b);
+}
+Placement multiply(const OnAxis& at, std::size_t) { return product_of(aligned(at, 0), aligned(at, 1)); }
+Placement divide(const OnAxis& at, std::size_t) {
+  return product_of(aligned(at, 0), nonlinear(aligned(at, 1)));
+}
+
+Placement pointwise(const OnAxis& at, std::size_t) {
+  Placement all;
+  for (std::size_t i = 0; i < at.node.args.size(); ++i)
+    if (at.has(i)) all = sum_of(all, nonlinear(aligned(at, i)));
+  return all;
+}
+
+// It is monotonic, so the maximum of the operands becomes the maximum of the results.
+Placement exp(const OnAxis& at, std::size_t i) {
+  return at.operand(0).kind == Kind::partial_max ? kPartialMax : pointwise(at, i);
+}
+
+// (gradient, values that the forward saved, ...)
+Placement gradient_of_pointwise(const OnAxis& at, std::size_t) {
+  Placement others;
+  for (std::size_t i = 1; i < at.node.args.size(); ++i)
+    if (at.has(i)) others = sum_of(others, nonlinear(aligned(at, i)));
+  return product_of(aligned(at, 0), others);
+}
+
+Placement choose(const OnAxis& at, std::size_t) {  // (condition, x, y)
+  const Placement condition = nonlinear(aligned(at, 0));
+  return product_of(sum_of(aligned(at, 1), aligned(at, 2)), condition);
+}
+
+// (x, mask, number). Where each rank clears the elements outside of its part, all ranks together
+// have each element once.
+Placement masked_fill(const OnAxis& at, std::size_t) {
+  const Placement x = aligned(at, 0), mask = nonlinear(aligned(at, 1));
+  if (!at.is_zero(2)) return sum_of(nonlinear(x), mask);
+  if (mask.kind == Kind::local && (x.kind == Kind::local || x == kReplicated)) return kPartialSum;
+  return product_of(x, mask);
+}
+
+// A partial sum that becomes an integer is the rank's own count, and the rank's own count in
+// floating point is a partial sum.
+Placement convert(const OnAxis& at, std::size_t) {
+  const Placement p = at.operand(0);
+  const DType from = at.type(0).dtype, to = at.result(0).dtype;
+  if (is_partial(p) && !is_float(to) && is_float(from)) return kLocal;
+  return p.kind == Kind::local && !is_float(from) && from != DType::b8 && is_float(to) ? kPartialSum : p;
+}
+
+Placement zeros(const OnAxis&, std::size_t) { return kZero; }
+Placement constant(const OnAxis&, std::size_t) { return kReplicated; }
+// It has the sizes of its operand, and so is sharded as that.
+Placement constant_like(const OnAxis& at, std::size_t) {
+  Placement p = at.operand(0);
+  p.repeated = false;
+  return is_partial(p) || p.kind == Kind::zero ? kReplicated : p;
+}
+Placement scalar(const OnAxis& at, std::size_t) { return at.is_zero(0) ? kZero : kReplicated; }
+Placement fill(const OnAxis& at, std::size_t i) { return at.is_zero(1) ? kZero : constant_like(at, i); }
+
+// Reductions (x, dims, ...): whether dimension `dim` of x is reduced. All are if `dims` has none.
+bool reduces(const OnAxis& at, int dim) {
+  const std::size_t dims = at.type(0).sizes.size();
+  const auto* list = argument<std::vector<std::int64_t>>(at.node, 1);
+  if (list == nullptr || list->empty()) return true;
+  return std::any_of(list->begin(), list->end(), [&](std::int64_t d) { return dim_of(d, dims) == dim; });
+}
+
+// The dimension of the result that a dimension of x becomes.
+Placement kept_dim(const OnAxis& at, Placement p) {
+  if (p.kind != Kind::sharded || at.result(0).sizes.size() == at.type(0).sizes.size()) return p;
+  int gone = 0;
+  for (int d = 0; d < p.dim; ++d) gone += reduces(at, d);
+  p.dim = static_cast<std::int8_t>(p.dim - gone);
+  return p;
+}
+
+// Whether it reduces over a dimension of which each rank has a part.
+bool over_cut(const OnAxis& at, const Placement& p) {
+  return p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim));
+}
+
+Placement reduce(const OnAxis& at, const Placement& p, const Placement& partial) {
+  if (!over_cut(at, p)) return kept_dim(at, p);
+  return {partial.kind, 0, p.repeated};
+}
+
+Placement sum(const OnAxis& at, std::size_t) { return reduce(at, at.operand(0), kPartialSum); }
+Placement largest(const OnAxis& at, std::size_t) { return reduce(at, nonlinear(at.operand(0)), kPartialMax); }
+Placement mean(const OnAxis& at, std::size_t) {
+  const Placement p = at.operand(0);
+  if (over_cut(at, p)) throw Refused{"it takes the mean over a dimension of which each rank has a part"};
+  return kept_dim(at, p);
+}
+
+// Ops along one dimension, argument `Dim`, which stays.
+template <std::size_t Dim>
+Placement whole_along(const OnAxis& at, const Placement& p) {
+  if (p.kind == Kind::inner ||
+      (p.kind == Kind::sharded && p.dim == dim_of(at.integer(Dim), at.type(0).sizes.size()))) {
+    if (!is_float(at.result(0).dtype)) return kLocal;
+    throw Refused{"it needs the whole of a dimension of which each rank has a part"};
+  }
+  return p;
+}
+template <std::size_t Dim>
+Placement nonlinear_along(const OnAxis& at, std::size_t) {
+  return whole_along<Dim>(at, nonlinear(at.operand(0)));
+}
+// Rows that a rank has sorted are sharded as before; the type says nothing of their order.
+Placement sort(const OnAxis& at, std::size_t) { return nonlinear(at.operand(0)); }
+Placement sum_along(const OnAxis& at, std::size_t) { return whole_along<1>(at, at.operand(0)); }
+Placement softmax_backward(const OnAxis& at, std::size_t) {
+  return whole_along<2>(at, product_of(at.operand(0), nonlinear(at.operand(1))));
+}
+
+constexpr Op kArithmeticOps[] = {
+    {.name = kToCopy, .shard = convert, .keeps_parts = true},
+    {.name = "aten.clone.default", .shard = as_operand, .keeps_parts = true},
+    {.name = "aten.div.Scalar", .shard = as_operand, .kind = OpKind::division, .keeps_parts = true},
+    {.name = "aten.mul.Scalar", .shard = as_operand, .kind = OpKind::scaling, .keeps_parts = true},
+    {.name = "aten.neg.default",
+     .overwritten = 1,
+     .shard = as_operand,
+     .kind = OpKind::scaling,
+     .keeps_owner = true},
+
+    {.name = "aten.add.Tensor", .overwritten = 1, .shard = add, .kind = OpKind::sum},
+    {.name = "aten.div.Tensor",
+     .overwritten = 1,
+     .shard = divide,
+     .kind = OpKind::division,
+     .keeps_parts = true},
+    {.name = "aten.masked_fill.Scalar", .shard = masked_fill},
+    {.name = "aten.mul.Tensor", .overwritten = 1, .shard = multiply},
+    {.name = "aten.sub.Tensor", .overwritten = 1, .shard = add},
+    {.name = "aten.where.self", .shard = choose},
+
+    {.name = "aten.add.Scalar", .shard = pointwise},
+    {.name = "aten.bitwise_and.Tensor", .shard = pointwise},
+    {.name = "aten.bitwise_not.default", .shard = pointwise},
+    {.name = "aten.bitwise_or.Tensor", .shard = pointwise},
+    {.name = "aten.clamp.default", .shard = pointwise},
+    {.name = "aten.clamp_max.default", .shard = pointwise},
+    {.name = "aten.clamp_min.default", .shard = pointwise},
+    {.name = "aten.eq.Scalar", .shard = pointwise},
+    {.name = "aten.eq.Tensor", .shard = pointwise},
+    {.name = "aten.exp.default", .overwritten = 1, .shard = exp},
+    {.name = "aten.ge.Scalar", .shard = pointwise},
+    {.name = "aten.ge.Tensor", .shard = pointwise},
+    {.name = "aten.gt.Scalar", .shard = pointwise},
+    {.name = "aten.gt.Tensor", .shard = pointwise},
+    {.name = "aten.le.Scalar", .shard = pointwise},
+    {.name = "aten.log.default", .shard = pointwise},
+    {.name = "aten.logical_and.default", .shard = pointwise},
+    {.name = "aten.logical_not.default", .shard = pointwise},
+    {.name = "aten.logical_or.default", .shard = pointwise},
+    {.name = "aten.lt.Scalar", .shard = pointwise},
+    {.name = "aten.lt.Tensor", .shard = pointwise},
+    {.name = "aten.maximum.default", .shard = pointwise},
+    {.name = "aten.minimum.default", .shard = pointwise},
+    {.name = "aten.ne.Scalar", .shard = pointwise},
+    {.name = "aten.pow.Tensor_Scalar", .shard = pointwise},
+    {.name = "aten.reciprocal.default", .overwritten = 1, .shard = pointwise},
+    {.name = "aten.rsqrt.default", .overwritten = 1, .shard = pointwise},
+    {.name = "aten.rsub.Scalar", .shard = pointwise},
+    {.name = "aten.sigmoid.default", .overwritten = 1, .shard = pointwise},
+    {.name = "aten.sign.default", .shard = pointwise},
+    {.name = "aten.silu.default", .overwritten = 1, .shard = pointwise},
+    {.name = "aten.sqrt.default", .overwritten = 1, .shard = pointwise},
+    {.name = "aten.sub.Scalar", .shard = pointwise},
+    {.name = "rondo.swiglu.default", .reuses = 0, .shard = pointwise},
+
+    {.name = "aten.sigmoid_backward.default", .shard = gradient_of_pointwise},
+    {.name = "aten.silu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
+    {.name = "rondo.rope.default", .shard = gradient_of_pointwise},
+    {.name = "rondo.swiglu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
+    {.name = "rondo.swiglu_backward_joined.default", .shard = gradient_of_pointwise},
+
+    {.name = "aten.arange.default", .shard = constant},
+    {.name = "aten.arange.start", .shard = constant},
+    {.name = "aten.arange.start_step", .shard = constant},
+    {.name = "aten.empty.memory_format", .shard = constant, .allocates = true},
+    {.name = "aten.empty_like.default", .shard = constant_like, .allocates = true},
+    {.name = "aten.empty_permuted.default", .allocates = true},
+    {.name = "aten.empty_strided.default", .allocates = true},
+    {.name = "aten.fill.Scalar", .shard = fill},
+    {.name = "aten.full.default", .shard = constant},
+    {.name = "aten.full_like.default", .shard = fill},
+    {.name = "aten.new_empty.default", .allocates = true},
+    {.name = "aten.new_empty_strided.default", .allocates = true},
+    {.name = "aten.new_ones.default", .shard = constant},
+    {.name = "aten.new_zeros.default", .shard = zeros},
+    {.name = "aten.ones.default", .shard = constant},
+    {.name = "aten.ones_like.default", .shard = constant_like},
+    {.name = "aten.scalar_tensor.default", .shard = scalar},
+    {.name = "aten.zero.default", .overwritten = 1, .shard = zeros},
+    {.name = "aten.zeros.default", .shard = zeros},
+    {.name = "aten.zeros_like.default", .shard = zeros},
+
+    {.name = "aten.bernoulli.default", .effect = Effect::random},
+    {.name = "aten.bernoulli.p", .effect = Effect::random},
+    {.name = "aten.exponential.default", .effect = Effect::random},
+    {.name = "aten.multinomial.default", .effect = Effect::random},
+    {.name = "aten.native_dropout.default", .effect = Effect::random},
+    {.name = "aten.normal_functional.default", .effect = Effect::random},
+    {.name = "aten.rand.default", .effect = Effect::random},
+    {.name = "aten.rand_like.default", .effect = Effect::random},
+    {.name = "aten.randint.default", .effect = Effect::random},
+    {.name = "aten.randint.low", .effect = Effect::random},
+    {.name = "aten.randint_like.default", .effect = Effect::random},
+    {.name = "aten.randn.default", .effect = Effect::random},
+    {.name = "aten.randn_like.default", .effect = Effect::random},
+    {.name = "aten.randperm.default", .effect = Effect::random},
+    {.name = "aten.uniform.default", .effect = Effect::random},
+
+    {.name = "aten.amax.default", .slow_to_repeat = true, .shard = largest},
+    {.name = "aten.max.default", .slow_to_repeat = true},
+    {.name = "aten.max.dim", .slow_to_repeat = true},
+    {.name = "aten.mean.dim", .shard = mean},
+    {.name = "aten.sum.default", .shard = sum},
+    {.name = "aten.sum.dim_IntList", .shard = sum},
+
+    {.name = "aten._softmax.default", .shard = nonlinear_along<1>},
+    {.name = "aten._softmax_backward_data.default", .shard = softmax_backward},
+    {.name = "aten.argsort.stable", .slow_to_repeat = true},
+    {.name = "aten.cumsum.default", .shard = sum_along},
+    {.name = "aten.sort.default", .slow_to_repeat = true},
+    {.name = "aten.sort.stable", .slow_to_repeat = true, .shard = sort},
+    {.name = "aten.topk.default", .slow_to_repeat = true, .shard = nonlinear_along<2>},
+
+    {.name = "aten._local_scalar_dense.default", .effect = Effect::host_sync},
+    {.name = "aten.equal.default", .effect = Effect::host_sync},
+};
+
+}  // namespace
+
+std::span<const Op> arithmetic_ops() { return kArithmeticOps; }
+
+bool converts_on_device(const Node& node) {
+  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
+  if (node.op != kToCopy || node.args.size() != 7 || !std::holds_alternative<Use>(node.args[0]) ||
+      node.results.size() != 1)
+    return false;
+  const bool moves =
+      !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
+  const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
+  return !moves && !pins;
+}
+
+}  // namespace rondo::ir

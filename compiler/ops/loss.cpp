@@ -1,0 +1,142 @@
+// Cross-entropy, of logits and of the head in chunks of rows. A rank has whole rows of logits, or a
+// part of the vocabulary with statistics that ranks exchange.
+#include <algorithm>
+#include <initializer_list>
+
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
+#include "compiler/ops/price.h"
+
+namespace rondo::ir {
+namespace {
+
+// The sum over rows of a function of each row.
+Placement over_rows(const Placement& rows) { return rows == sharded(0) ? kPartialSum : rows; }
+
+// (logits, labels, ignored) -> the sum of all losses, and what the backward reads of each row.
+Placement cross_entropy(const OnAxis& at, std::size_t i) {
+  const Placement rows = require_whole_rows(product_of(nonlinear(at.operand(0)), nonlinear(at.operand(1))));
+  return i == 0 ? over_rows(rows) : rows;
+}
+// (grad, logits, labels, largest, sum, ignored)
+Placement cross_entropy_backward(const OnAxis& at, std::size_t) {
+  Placement rows = require_whole_rows(nonlinear(at.operand(1)));
+  for (const std::size_t i : {2, 3, 4}) rows = product_of(rows, nonlinear(at.operand(i)));
+  return product_of(at.operand(0), rows);
+}
+
+// A head with its loss: rows h [N, D] times a weight [V, D], then the loss of each row. The chunk's
+// logits are the last result. rondo.linear_cross_entropy (h, weight, labels, gradient, ignored,
+// chunk_rows), _losses (h, weight, labels, ignored, chunk_rows), _statistics (h, weight, place,
+// chunk_rows), _gradients (h, weight, place, largest, sum, gradient, place_gradient, chunk_rows).
+struct Head {
+  ValueId h, weight, place, largest, sum;
+};
+Head read_head(const Node& node) {
+  const auto id = [&](std::size_t position) { return operand(node, position); };
+  return {.h = id(0), .weight = id(1), .place = id(2), .largest = id(3), .sum = id(4)};
+}
+
+// Of a whole vocabulary: losses, gradients of h and weight, workspace.
+Placement whole_vocabulary(const OnAxis& at, std::size_t i) {
+  require_whole_weight(at, 1);
+  const Placement h = require_whole_rows(nonlinear(at.operand(0)));
+  return i == 2 ? over_rows(h) : h;
+}
+// Whether the rank has a part of the vocabulary, where `place` is the place of each row's label.
+bool has_part_of_vocabulary(const OnAxis& at, const Head& head, const char* otherwise,
+                            std::initializer_list<ValueId> replicated) {
+  if (at.of(head.weight) != sharded(0)) return false;
+  for (const ValueId id : replicated)
+    if (at.of(id) != kReplicated) throw Refused{otherwise};
+  if (at.of(head.place).kind != Placement::Kind::local)
+    throw Refused{"it looks for labels of all in one part of the vocabulary"};
+  return true;
+}
+// largest, sum, logit, workspace. Sums are scaled to the maximum of all ranks, then added.
+Placement statistics(const OnAxis& at, std::size_t i) {
+  const Head head = read_head(at.node);
+  if (has_part_of_vocabulary(at, head, "ranks with other rows have other parts of the vocabulary", {head.h}))
+    return i == 0 ? kPartialMax : i == 1 ? kPartialSum : kLocal;
+  require_whole_weight(at, 1);
+  return require_whole_rows(nonlinear(at.of(head.h)));
+}
+// Gradients of h and weight, workspace.
+Placement part_gradients(const OnAxis& at, std::size_t i) {
+  const Head head = read_head(at.node);
+  if (has_part_of_vocabulary(at, head, "its statistics are not those of the whole vocabulary",
+                             {head.h, head.largest, head.sum}))
+    return i == 0 ? kPartialSum : i == 1 ? sharded(0) : kLocal;
+  require_whole_weight(at, 1);
+  const Placement h = require_whole_rows(nonlinear(at.of(head.h)));
+  return i == 1 ? over_rows(h) : h;
+}
+
+// Products: the logits, and with gradients those of h and of the weight.
+template <int Products>
+double head_flops(const Graph& graph, const Node& node) {
+  const Head head = read_head(node);
+  const auto h = sizes_of(graph, head.h), weight = sizes_of(graph, head.weight);
+  return weight.empty() ? 0 : Products * 2 * elements(h) * static_cast<double>(weight.front());
+}
+
+// Chunk by chunk: each product takes the longer of its operations and its bytes, and what is done
+// to the logits between them their bytes. With gradients every chunk but the first reads the sum in
+// f32 to which it adds the weight's gradient.
+template <int Products>
+NodeCost head_cost(const Priced& p) {
+  const Head head = read_head(p.node);
+  const TensorType& h = p.type(head.h);
+  const auto all_rows = static_cast<double>(h.sizes.at(0));
+  const auto width = static_cast<double>(h.sizes.at(1));
+  const auto classes = static_cast<double>(p.type(head.weight).sizes.at(0));
+  const auto rows = static_cast<double>(p.type(p.node.results.back()).sizes.at(0));
+  const auto element = static_cast<double>(dtype_bytes(h.dtype));
+  const double chunks = all_rows / rows, of_h = rows * width * element, of_logits = rows * classes * element,
+               of_weight = classes * width * element, of_sum = classes * width * 4;
+  const auto product = [&](double m, double n, double k, double bytes) {
+    return std::max(product_seconds({1, m, n, k}, p.peak, p.device), memory_seconds(bytes, p.device));
+  };
+  double chunk = product(rows, classes, width, of_h + of_weight + of_logits);
+  if constexpr (Products == 1)
+    return {chunks * (chunk + memory_seconds(of_logits, p.device)), CostKind::matmul};
+  // Read for the sum, read and overwritten for the gradient.
+  chunk += memory_seconds(3 * of_logits, p.device);
+  chunk += product(rows, width, classes, of_h + of_weight + of_logits);
+  chunk += product(classes, width, rows, of_h + of_logits + of_sum * (2 - 1 / std::max(chunks, 1.0)));
+  return {chunks * chunk, CostKind::matmul};
+}
+
+// Three products and the losses, of each chunk of rows.
+std::int64_t head_launches(const Graph& graph, const Node& node) {
+  const std::int64_t rows = graph.value(node.results.back()).type.sizes.at(0);
+  return (first_operand(graph, node).sizes.at(0) + rows - 1) / rows * 4;
+}
+
+template <int Products>
+constexpr Op head(std::string_view name, Signature signature, ShardingRule rule) {
+  return {.name = name,
+          .signature = signature,
+          .shard = rule,
+          .flops = head_flops<Products>,
+          .cost = head_cost<Products>,
+          .count_launches = head_launches};
+}
+
+constexpr Op kLossOps[] = {
+    {.name = "rondo.cross_entropy.default", .signature = {2, 3, 3}, .shard = cross_entropy, .launches = 2},
+    {.name = "rondo.cross_entropy_backward.default",
+     .signature = {5, 6, 1},
+     .reuses = 1,
+     .shard = cross_entropy_backward},
+    head<3>("rondo.linear_cross_entropy.default", {4, 6, 4}, whole_vocabulary),
+    head<3>("rondo.linear_cross_entropy_gradients.default", {7, 8, 3}, part_gradients),
+    head<1>("rondo.linear_cross_entropy_losses.default", {3, 5, 2}, whole_vocabulary),
+    head<1>("rondo.linear_cross_entropy_statistics.default", {3, 4, 4}, statistics),
+};
+
+}  // namespace
+
+std::span<const Op> loss_ops() { return kLossOps; }
+
+}  // namespace rondo::ir

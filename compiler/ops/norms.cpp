@@ -1,0 +1,48 @@
+// RMSNorm and its backward. A rank has whole rows, and all of the weight.
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
+
+namespace rondo::ir {
+namespace {
+
+Placement whole_rows(const OnAxis& at, const Placement& x) {
+  const int last = static_cast<int>(at.type(0).sizes.size()) - 1;
+  if (x.kind == Placement::Kind::inner || x == sharded(last)) require_whole_rows(sharded(1));
+  return x;
+}
+Placement rms_norm(const OnAxis& at, std::size_t) {  // (x, weight, eps)
+  require_whole_weight(at, 1);
+  return whole_rows(at, nonlinear(at.operand(0)));
+}
+// (x, residual, weight, eps): their sum, and the norm of it.
+Placement add_rms_norm(const OnAxis& at, std::size_t) {
+  require_whole_weight(at, 2);
+  return whole_rows(at, nonlinear(sum_of(at.operand(0), at.operand(1))));
+}
+// (grad, x, weight, inverse_rms), and the gradient that is added to that of x.
+Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
+  require_whole_weight(at, 2);
+  const Placement x = product_of(at.operand(0), nonlinear(at.operand(1)));
+  if (i == 0) return at.has(4) ? sum_of(x, at.operand(4)) : x;
+  return x.kind == Placement::Kind::sharded ? kPartialSum : x;
+}
+
+// The second launch of a backward adds the parts of the gradient of the weight.
+constexpr Op kNormOps[] = {
+    {.name = "rondo.add_rms_norm.default", .signature = {3, 4, 3}, .shard = add_rms_norm},
+    {.name = "rondo.add_rms_norm_backward.default",
+     .signature = {5, 5, 2},
+     .shard = rms_norm_backward,
+     .launches = 2},
+    {.name = "rondo.rms_norm.default", .signature = {2, 3, 2}, .shard = rms_norm},
+    {.name = "rondo.rms_norm_backward.default",
+     .signature = {4, 4, 2},
+     .shard = rms_norm_backward,
+     .launches = 2},
+};
+
+}  // namespace
+
+std::span<const Op> norm_ops() { return kNormOps; }
+
+}  // namespace rondo::ir

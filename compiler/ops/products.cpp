@@ -1,0 +1,216 @@
+// Products of matrices, also by group and in float8. Contracting over a dimension of which each
+// rank has a part gives a partial sum. An axis shards the result along one dimension at most.
+#include "compiler/ops/op.h"
+#include "compiler/ops/placements.h"
+#include "compiler/ops/price.h"
+#include "compiler/text/text.h"
+
+namespace rondo::ir {
+namespace {
+
+using Kind = Placement::Kind;
+
+// The dimension of the result, or kContracted, for each one of a [.., M, K] and b [.., K, N].
+constexpr int kContracted = -1;
+struct Dims {
+  int left[3];
+  int right[3];
+};
+
+Placement contract(const Placement& a, const Placement& b, const Dims& dims) {
+  const auto cut = [](const Placement& p) { return p.kind == Kind::sharded; };
+  if (a.kind == Kind::inner || b.kind == Kind::inner)
+    throw Refused{"it multiplies by what is flattened, of which each rank has a part"};
+  if ((cut(a) && a.dim > 2) || (cut(b) && b.dim > 2)) throw Refused{"its operands are no matrices"};
+  const int left = cut(a) ? dims.left[a.dim] : 0, right = cut(b) ? dims.right[b.dim] : 0;
+  if (cut(a) && cut(b)) {
+    if (left == kContracted && right == kContracted) return kPartialSum;
+    if (left == right && left != kContracted) return sharded(left);  // of the batch
+    throw Refused{"each rank has other rows, and multiplies them by other columns"};
+  }
+  if ((cut(a) && left == kContracted) || (cut(b) && right == kContracted)) {
+    const Placement& other = cut(a) ? b : a;
+    if (other.kind != Kind::zero)
+      throw Refused{"it contracts over a dimension of which each rank has a part of one operand alone"};
+  }
+  Placement moved_a = a, moved_b = b;
+  if (cut(a)) moved_a.dim = static_cast<std::int8_t>(left);
+  if (cut(b)) moved_b.dim = static_cast<std::int8_t>(right);
+  return product_of(moved_a, moved_b);
+}
+
+constexpr Dims kMatrices = {{0, kContracted}, {kContracted, 1}};
+constexpr Dims kBatches = {{0, 1, kContracted}, {0, kContracted, 2}};
+
+Placement mm(const OnAxis& at, std::size_t) { return contract(at.operand(0), at.operand(1), kMatrices); }
+Placement bmm(const OnAxis& at, std::size_t) { return contract(at.operand(0), at.operand(1), kBatches); }
+Placement addmm(const OnAxis& at, std::size_t) {  // (sum or bias, a, b, ...)
+  Placement bias = at.operand(0);
+  if (bias.kind == Kind::sharded && at.type(0).sizes.size() == 1) bias.dim = 1;
+  return sum_of(bias, contract(at.operand(1), at.operand(2), kMatrices));
+}
+
+// Rows by expert [R, K] times the matrices of the experts [E, K, N]; or two matrices whose
+// contracted dimension is divided into runs, with a result for each. A rank's rows for its own
+// experts are local.
+Placement grouped_mm(const OnAxis& at, std::size_t) {
+  const Placement a = at.operand(0), b = at.operand(1);
+  const bool of_runs = at.type(1).sizes.size() == 2;
+  if (of_runs) {
+    if (a.kind == Kind::local || b.kind == Kind::local) return product_of(a, b), sharded(0);
+    return contract(a, b, {{1, kContracted}, {kContracted, 2}});
+  }
+  if (b == sharded(0)) {
+    if (a.kind == Kind::local || a.kind == Kind::zero) return a;
+    throw Refused{"rows that are not of this rank's experts meet their matrices"};
+  }
+  return contract(a, b, {{0, kContracted}, {0, kContracted, 1}});
+}
+
+// 2 * (rows * inner) * columns, for a [(G,) M, K] times b [(G,) K, N]. A grouped product of [M, K]
+// and [G, K, N] gives each row to one group; one of [M, K] and [K, N] divides K into groups:
+// neither multiplies by G.
+template <std::size_t First>
+double product_flops(const Graph& graph, const Node& node) {
+  const auto a = sizes_of(graph, operand(node, First)), b = sizes_of(graph, operand(node, First + 1));
+  return b.empty() ? 0 : 2 * elements(a) * static_cast<double>(b.back());
+}
+
+NodeCost product_cost(const Priced& p, double peak) {
+  const TensorType& result = p.type(p.node.results[0]);
+  const auto weight = sizes_of(p.graph, operand(p.node, 1));
+  ProductShape shape;
+  // Either the result or the weight of a grouped product has a part for each group.
+  if (result.sizes.size() == 3) {
+    shape.groups = static_cast<double>(result.sizes[0]);
+  } else if (weight.size() == 3) {
+    shape.groups = static_cast<double>(weight[0]);
+  }
+  shape.n = result.sizes.empty() ? 1 : static_cast<double>(result.sizes.back());
+  shape.m = static_cast<double>(element_count(result)) / shape.n / shape.groups;
+  shape.k = p.flops / (2 * shape.groups * shape.m * shape.n);
+  return {product_seconds(shape, peak, p.device), CostKind::matmul};
+}
+NodeCost product_cost(const Priced& p) { return product_cost(p, p.peak); }
+
+// --- float8 ---
+
+// rondo.quantize_float8 (x, block_rows, block_columns, dtype, power_of_two) -> values, scales. A
+// block of 0 reaches over all that the rank has.
+struct Quantized {
+  ValueId x;
+  std::int64_t block[2];
+
+  explicit Quantized(const Node& node) : x(operand(node, 0)), block{integer(node, 1), integer(node, 2)} {}
+  // Numbers that share a scale over more than 128 elements are searched for their maximum before
+  // they are rounded, in a launch of its own unless they are dense rows.
+  bool is_read_twice(const Graph& graph) const {
+    const TensorType& type = graph.value(x).type;
+    return block[1] == 0 && (block[0] != 1 || type.strides.empty() || type.strides.back() != 1);
+  }
+};
+
+Placement quantize_float8(const OnAxis& at, std::size_t i) {
+  const Quantized quantized(at.node);
+  const Placement x = nonlinear(at.of(quantized.x));
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, and takes what is flattened"};
+  const bool is_cut = i == 1 && x.kind == Kind::sharded;
+  return is_cut && (x.dim > 1 || quantized.block[x.dim] == 0) ? kLocal : x;
+}
+
+double quantized_bytes(const Graph& graph, const Node& node) {
+  const Quantized quantized(node);
+  const double once = operand_bytes(graph, node) + result_bytes(graph, node);
+  return quantized.is_read_twice(graph) ? once + touched_bytes(graph.value(quantized.x).type) : once;
+}
+
+// Scales of 128 x 128 are in rows of a multiple of 4; a second launch fills their ends.
+std::int64_t quantized_launches(const Graph& graph, const Node& node) {
+  const Quantized quantized(node);
+  const std::vector<std::int64_t>& sizes = graph.value(quantized.x).type.sizes;
+  const bool has_ends =
+      quantized.block[1] != 0 && quantized.block[0] != 1 && !sizes.empty() && sizes.back() % (4 * 128) != 0;
+  return has_ends || quantized.is_read_twice(graph) ? 2 : 1;
+}
+
+// rondo.float8_mm (a [M, K], scale_a, b [N, K], scale_b, dtype, fast_accumulation, emulate): a
+// times the transpose of b.
+struct Float8Product {
+  ValueId values[2], scales[2];
+  bool emulates;
+};
+Float8Product read_float8(const Node& node) {
+  const auto id = [&](std::size_t position) { return operand(node, position); };
+  return {{id(0), id(2)}, {id(1), id(3)}, node.args.at(6) == Argument(true)};
+}
+
+Placement float8_mm(const OnAxis& at, std::size_t) {
+  const Float8Product product = read_float8(at.node);
+  for (const std::size_t i : {0, 1}) {
+    const Placement p = at.of(product.values[i]), scales = at.of(product.scales[i]);
+    if (scales != p && !(p.kind == Kind::sharded && scales == kLocal))
+      throw Refused{"its scales are not those of its values: \"" + print(scales) + "\" and \"" + print(p) +
+                    "\""};
+  }
+  return contract(at.of(product.values[0]), at.of(product.values[1]), {{0, kContracted}, {1, kContracted}});
+}
+
+double float8_flops(const Graph& graph, const Node& node) {
+  const Float8Product product = read_float8(node);
+  const auto a = sizes_of(graph, product.values[0]), b = sizes_of(graph, product.values[1]);
+  return b.empty() ? 0 : 2 * elements(a) * static_cast<double>(b.front());
+}
+
+NodeCost float8_cost(const Priced& p) {
+  const Float8Product product = read_float8(p.node);
+  if (product.emulates) return product_cost(p, p.device.peak_fp32_flops_per_s);
+  const auto in_blocks = [&](ValueId scales) {
+    return !p.type(scales).sizes.empty() && p.type(scales).sizes.back() > 1;
+  };
+  const bool blocks = in_blocks(product.scales[0]) || in_blocks(product.scales[1]);
+  return product_cost(p, p.device.peak_float8_flops_per_s *
+                             (blocks ? p.device.float8_blocks_fraction : p.device.float8_fraction));
+}
+
+constexpr Op product(Op op, double (*flops)(const Graph&, const Node&) = product_flops<0>) {
+  op.flops = flops;
+  op.cost = product_cost;
+  return op;
+}
+constexpr Op added(Op op) { return product(op, product_flops<1>); }
+
+constexpr Op kProductOps[] = {
+    product({.name = "aten._grouped_mm.default"}),
+    added({.name = "aten.addmm.default", .overwritten = 1, .shard = addmm, .kind = OpKind::added_product}),
+    added({.name = "aten.addmm_.default"}),
+    product({.name = "aten.bmm.default", .shard = bmm}),
+    product({.name = "aten.mm.default", .of_linear = true, .shard = mm, .kind = OpKind::product}),
+    added({.name = "rondo.addmm.default",
+           .signature = {3, 4, 1},
+           .overwritten = 1,
+           .shard = addmm,
+           .kind = OpKind::added_product}),
+    added({.name = "rondo.addmm_.default", .signature = {3, 4, 1}}),
+    {.name = "rondo.float8_mm.default",
+     .signature = {4, 7, 1},
+     .of_linear = true,
+     .shard = float8_mm,
+     .flops = float8_flops,
+     .cost = float8_cost},
+    product({.name = "rondo.grouped_mm.default",
+             .signature = {3, 3, 1},
+             .of_experts = true,
+             .shard = grouped_mm}),
+    product({.name = "rondo.mm.default", .signature = {2, 3, 1}, .shard = mm, .kind = OpKind::product}),
+    {.name = "rondo.quantize_float8.default",
+     .signature = {1, 5, 2},
+     .shard = quantize_float8,
+     .bytes = quantized_bytes,
+     .count_launches = quantized_launches},
+};
+
+}  // namespace
+
+std::span<const Op> product_ops() { return kProductOps; }
+
+}  // namespace rondo::ir
