@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ops/op.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/verify/infer_sharding.h"
 #include "compiler/verify/parameter_owners.h"
@@ -108,7 +109,9 @@ const std::string replicate = "parallelism.data_parallel_replicate_degree=",
 
 }  // namespace
 
-TEST_CASE("the graphs of every model have types of sharding after every pass, in every kind of layout") {
+TEST_CASE(
+    "the graphs of every model have rows for their ops and types of sharding after every pass, in every "
+    "layout") {
   const std::vector<LaidOut> jobs = {
       {"llama3_debug", 2},
       {"llama3_debug", 512, {key::replicate + "8", key::tensor + "8"}},
@@ -172,12 +175,18 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
        {key::tensor + "2", key::expert + "2", key::cut + "2", key::standard, key::bounded, key::documents}},
       {"llama4_debug", 8, {key::replicate + "2", key::tensor + "2", key::expert + "2", key::cut + "2"}},
   };
+  std::set<std::string> without_row;
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));
     std::vector<ir::Graph> graphs;
     REQUIRE_NOTHROW(graphs = graphs_of(job));
-    for (const ir::Graph& graph : graphs) CHECK_FALSE(graph.mesh.axes.empty());
+    for (const ir::Graph& graph : graphs) {
+      CHECK_FALSE(graph.mesh.axes.empty());
+      for (const ir::Node& node : graph.nodes)
+        if (node.op != ir::kReturn && ir::functional_facts(node.op).name.empty()) without_row.insert(node.op);
+    }
   }
+  CHECK(without_row == std::set<std::string>());
 }
 
 // One graph stands for those of all ranks. A number that differs between them says so by its op.
