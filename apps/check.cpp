@@ -13,7 +13,7 @@ namespace rondo {
 int run_check(const std::vector<std::string>& args) {
   const auto options = read_check_options(args);
   if (!options) return 0;
-  const char* const device = device_of(options->config) == "cpu" ? "cpu" : "h200";
+  const char* const device = device_of(options->config) == TargetDevice::cpu ? "cpu" : "h200";
   const JobPlan plan =
       plan_job(options->config, options->world, std::nullopt, *ir::find_device_model(device));
   print_valid(options->config);

@@ -35,7 +35,7 @@ JobConfig read_config_of_run(const fs::path& file) {
   std::vector<std::string> args = {"--job.config_file=" + file.string(),
                                    "--parallelism.pipeline_parallel_degree=1",
                                    "--compile.matmul_algorithms="};
-  if (device_of(JobConfig()) == "cpu")
+  if (device_of(JobConfig()) == TargetDevice::cpu)
     args.insert(args.end(),
                 {"--job.device=cpu", "--compile.passes=default", "--quantize.linear.float8.emulate=true"});
   return load_config(args);

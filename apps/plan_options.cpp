@@ -89,7 +89,7 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   if (!rates.empty())
     if (const std::string wrong = scale_rates(rates, options.device); !wrong.empty())
       flags.fail({flags.as_given("--rates") + " " + wrong});
-  options.config = load_config(keys, options.device.is_gpu ? "cuda" : "cpu");
+  options.config = load_config(keys, options.device.is_gpu ? TargetDevice::cuda : TargetDevice::cpu);
   if (!options.picture.empty()) {
     if (const std::string rule = pipeline::broken_picture_name(options.picture); !rule.empty())
       flags.fail({flags.as_given("--write") + " " + rule});

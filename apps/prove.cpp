@@ -86,7 +86,7 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
       !std::filesystem::is_empty(options.keep))
     flags.fail({flags.as_given("--keep") + " must be a folder that is empty or does not exist yet"});
   keys.emplace_back("--compile.matmul_algorithms=");  // of a GPU; ranks here compute in float64
-  const JobConfig job = load_config(keys, "cpu");
+  const JobConfig job = load_config(keys, TargetDevice::cpu);
   options.job = proof_job(job);
   for (const std::string& text : layouts) {
     options.cases.emplace_back();

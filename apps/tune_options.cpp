@@ -27,9 +27,9 @@ std::optional<TuneOptions> read_tune_options(const std::vector<std::string>& arg
   if (!flags.read(args)) return std::nullopt;
   keys.emplace_back("--compile.matmul_algorithms=");  // what is measured now
   keys.emplace_back("--job.device=cuda");
-  options.config = load_config(keys, "cuda");
+  options.config = load_config(keys, TargetDevice::cuda);
   const Compile& compile = options.config.compile;
-  if (!compile.enable || compile.numerics != "rounds")
+  if (!compile.enable || compile.numerics != Numerics::rounds)
     throw Error(ExitCode::config,
                 "tune: steps with measured algorithms are recorded and round; set compile.enable = true and "
                 "compile.numerics = \"rounds\", as in the runs that will read the file");

@@ -22,8 +22,6 @@
 
 namespace rondo {
 
-enum class ExecutorKind { eager, interpreter, replay };
-
 // Graphs by the name of their function.
 using TracedGraphs = std::map<std::string, ir::Graph>;
 

@@ -196,48 +196,56 @@ ScheduleSteps schedule_steps(const JobConfig& config) {
   return {warmup, left - decay, decay};
 }
 
-std::string policy_of_mode(const std::string& mode) {
-  if (mode == "selective") return "default";
-  return mode == "memory_budget" ? "budget" : mode;
+MemoryPolicy policy_of_mode(ActivationCheckpointMode mode) {
+  switch (mode) {
+    case ActivationCheckpointMode::none:
+      return MemoryPolicy::none;
+    case ActivationCheckpointMode::selective:
+      return MemoryPolicy::selective;
+    case ActivationCheckpointMode::full:
+      return MemoryPolicy::full;
+    case ActivationCheckpointMode::memory_budget:
+      return MemoryPolicy::budget;
+  }
+  return MemoryPolicy::none;
 }
 
-std::string memory_policy(const JobConfig& config) {
-  const std::string& policy = config.compile.memory_policy;
-  return policy == "auto" ? policy_of_mode(config.activation_checkpoint.mode) : policy;
+MemoryPolicy memory_policy(const JobConfig& config) {
+  return config.compile.memory_policy.value_or(policy_of_mode(config.activation_checkpoint.mode));
 }
 
-std::string device_of(const JobConfig& config) {
+TargetDevice device_of(const JobConfig& config) {
   return choose_device(config.job.device, RONDO_BUILT_WITH_CUDA, visible_gpus());
 }
 
-std::string choose_device(const std::string& asked, bool built_with_cuda, int gpus) {
-  if (asked == "auto") return built_with_cuda && gpus > 0 ? "cuda" : "cpu";
-  if (asked == "cuda" && !built_with_cuda)
+TargetDevice choose_device(std::optional<TargetDevice> requested, bool built_with_cuda, int gpus) {
+  if (!requested) return built_with_cuda && gpus > 0 ? TargetDevice::cuda : TargetDevice::cpu;
+  if (requested == TargetDevice::cuda && !built_with_cuda)
     throw Error(ExitCode::environment,
                 "job.device = \"cuda\": this program was built without CUDA; build the preset cuda "
                 "(scripts/build.sh cuda), or set job.device = \"cpu\"");
-  if (asked == "cuda" && gpus == 0)
+  if (requested == TargetDevice::cuda && gpus == 0)
     throw Error(
         ExitCode::environment,
         "job.device = \"cuda\": this machine shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is "
         "empty); `rondo doctor` says what is there");
-  return asked;
+  return *requested;
 }
 
 ReshardAfterForward reshard_after_forward(const JobConfig& config) {
   const Parallelism& p = config.parallelism;
-  const auto asked = option_named<ReshardAfterForward>(p.fsdp_reshard_after_forward);
-  return p.has_pipeline() && asked == ReshardAfterForward::all_but_last ? ReshardAfterForward::never : asked;
+  const bool by_default = p.fsdp_reshard_after_forward == ReshardAfterForward::all_but_last;
+  return p.has_pipeline() && by_default ? ReshardAfterForward::never : p.fsdp_reshard_after_forward;
 }
 
-CompileOptions compile_options(const JobConfig& config, const std::string& device) {
+CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
   const Compile& c = config.compile;
   CompileOptions options;
-  options.device = option_named<TargetDevice>(device);
+  options.device = device;
   options.passes = c.passes;
   options.disable_passes = c.disable_passes;
-  options.numerics = option_named<Numerics>(c.numerics);
-  options.memory_policy = option_named<MemoryPolicy>(memory_policy(config));
+  options.numerics = c.numerics;
+  options.memory_policy = memory_policy(config);
   options.memory_budget = config.activation_checkpoint.memory_budget;
   options.memory_budget_gib = c.memory_budget_gib;
   options.full_recompute_save_ops = c.full_recompute_save_ops;

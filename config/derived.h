@@ -62,21 +62,21 @@ std::optional<std::int64_t> known_microbatches(const JobConfig& config);
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 
 // The memory policy of a recorded graph that a mode of activation checkpointing means.
-std::string policy_of_mode(const std::string& mode);
+MemoryPolicy policy_of_mode(ActivationCheckpointMode mode);
 // What compile.memory_policy and activation_checkpoint.mode come to.
-std::string memory_policy(const JobConfig& config);
+MemoryPolicy memory_policy(const JobConfig& config);
 
-// "cpu" or "cuda": what job.device comes to for this program, on this machine. Throws Error(environment)
-// where a GPU is asked for and the program was built without CUDA, or the machine shows none.
-std::string device_of(const JobConfig& config);
+// What job.device comes to for this program, on this machine. Throws Error(environment) where a GPU is
+// requested and the program was built without CUDA, or the machine shows none.
+TargetDevice device_of(const JobConfig& config);
 // The rule behind it.
-std::string choose_device(const std::string& asked, bool built_with_cuda, int gpus);
+TargetDevice choose_device(std::optional<TargetDevice> requested, bool built_with_cuda, int gpus);
 
 // What parallelism.fsdp_reshard_after_forward comes to: "default" is never in a pipeline, as in torchtitan.
 ReshardAfterForward reshard_after_forward(const JobConfig& config);
 
 // For graphs that run on `device`.
-CompileOptions compile_options(const JobConfig& config, const std::string& device);
+CompileOptions compile_options(const JobConfig& config, TargetDevice device);
 
 // Where the data lies. Of validation "": the documents held out of training.
 std::string training_path(const JobConfig& config);

@@ -36,7 +36,7 @@ class Loader {
  public:
   explicit Loader(Problems& problems) : problems_(problems) {}
 
-  JobConfig load(const std::vector<Assignment>& assignments, const std::string& device) {
+  JobConfig load(const std::vector<Assignment>& assignments, std::optional<TargetDevice> device) {
     const auto names_model = [](const Assignment& assignment) {
       return assignment.key == "model.name" || assignment.key == "model.flavor" ||
              assignment.key == "model.hf_config";
@@ -53,7 +53,7 @@ class Loader {
     check_sizes_count("model.flavor");
     check_sizes_count("model.hf_config");
     fit_flavor_to_rows();
-    check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
+    check_rules(config_, origins_, device ? *device : device_for_passes(), problems_);
     take_notes();
     for (const auto& [key, assignment] : origins_.assigned)
       config_.origins[key] = assignment.from_flag ? assignment.shown : assignment.place;
@@ -63,8 +63,8 @@ class Loader {
  private:
   // What `device` of derived.h says, but for what this machine lacks: that is no mistake of the
   // configuration.
-  std::string device_for_passes() const {
-    return config_.job.device == "auto" ? device_of(config_) : config_.job.device;
+  TargetDevice device_for_passes() const {
+    return config_.job.device ? *config_.job.device : device_of(config_);
   }
 
   // A switch always counts.
@@ -279,7 +279,7 @@ class Loader {
 
 }  // namespace
 
-JobConfig load_config(const std::vector<std::string>& args, const std::string& device) {
+JobConfig load_config(const std::vector<std::string>& args, std::optional<TargetDevice> device) {
   Problems problems;
   const std::vector<Assignment> flags = read_flags(args, problems);
   std::vector<ConfigFile> files;

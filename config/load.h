@@ -14,7 +14,7 @@ namespace rondo {
 // Error(ExitCode::config) that holds every problem, a line each:
 //   configs/x.toml:12:1: training.steps = 0: must be at least 1
 //   command line: --training.stps=20: unknown key (did you mean training.steps?)
-JobConfig load_config(const std::vector<std::string>& args, const std::string& device = "");
+JobConfig load_config(const std::vector<std::string>& args, std::optional<TargetDevice> device = {});
 
 // What a run asks before it starts, and `rondo config check` too: also whether this machine has job.device.
 // Throws what load_config and device_of throw.

@@ -110,7 +110,7 @@ class Division {
             {kDegree, "model.tie_embeddings", "model.flavor", "model.name"},
             "a head that is the token embedding would live on the first and on the last stage; set "
             "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
-    require(memory_policy(config_) != "sac_and_offload",
+    require(memory_policy(config_) != MemoryPolicy::sac_and_offload,
             {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
             "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
             "memory; take compile.memory_policy = \"default\" or \"full\"");

@@ -164,21 +164,22 @@ void check_datasets(Rules& rules, const JobConfig& config) {
                   weights, sources));
 }
 
-void check_float8(Rules& rules, const JobConfig& config, const std::string& device) {
+void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
   const std::optional<Float8Options> options = float8_options(config);
   if (!options || options->emulate) return;
-  rules.require(device != "cpu", {"quantize.linear.float8.emulate", "model.converters", "job.device"},
+  rules.require(device != TargetDevice::cpu,
+                {"quantize.linear.float8.emulate", "model.converters", "job.device"},
                 "a CPU has no products of float8; quantize.linear.float8.emulate = true multiplies what they "
                 "stand for");
-  rules.require(device == "cpu" || compute_dtype(config) == "bfloat16",
+  rules.require(device == TargetDevice::cpu || compute_dtype(config) == "bfloat16",
                 {"training.mixed_precision_param", "model.converters"},
                 "products of float8 give bfloat16: set training.mixed_precision_param = \"bfloat16\", or "
                 "quantize.linear.float8.emulate = true");
 }
 
-void check_features(Rules& rules, const JobConfig& config, const std::string& device) {
+void check_features(Rules& rules, const JobConfig& config, TargetDevice device) {
   rules.require(
-      config.training.dtype != "float64" || device == "cpu", {"training.dtype", "job.device"},
+      config.training.dtype != "float64" || device == TargetDevice::cpu, {"training.dtype", "job.device"},
       "float64 is for the CPU in this version; take float32 or bfloat16, or set job.device = \"cpu\"");
   const Validation& validation = config.validation;
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
@@ -194,46 +195,48 @@ void check_features(Rules& rules, const JobConfig& config, const std::string& de
 // One knob with two names: activation_checkpoint.mode, torchtitan's, and compile.memory_policy.
 void check_memory_policy(Rules& rules, const JobConfig& config) {
   const Compile& compile = config.compile;
-  const std::string& mode = config.activation_checkpoint.mode;
+  const ActivationCheckpointMode mode = config.activation_checkpoint.mode;
   if (!compile.enable) {
     const char* rule =
         "needs a recorded graph; an eager run (compile.enable = false) knows "
         "activation_checkpoint.mode none, selective and full";
-    rules.require(mode != "memory_budget", {"activation_checkpoint.mode", "compile.enable"}, rule);
-    rules.require(compile.memory_policy == "auto" || compile.memory_policy == mode,
+    rules.require(mode != ActivationCheckpointMode::memory_budget,
+                  {"activation_checkpoint.mode", "compile.enable"}, rule);
+    rules.require(!compile.memory_policy || name_of(*compile.memory_policy) == name_of(mode),
                   {"compile.memory_policy", "compile.enable"}, rule);
     return;
   }
-  rules.require(
-      compile.memory_policy == "auto" || mode == "none" || compile.memory_policy == policy_of_mode(mode),
-      {"compile.memory_policy", "activation_checkpoint.mode"},
-      fmt::format("activation_checkpoint.mode = \"{}\" means compile.memory_policy = \"{}\"; they "
-                  "disagree, set one of them",
-                  mode, policy_of_mode(mode)));
-  const std::string policy = memory_policy(config);
-  const auto needs = [&](bool asked, const std::string& key, const std::string& needed) {
-    rules.require(!asked || policy == needed, {"compile." + key, "compile.memory_policy"},
-                  fmt::format("needs compile.memory_policy = \"{}\"; it is \"{}\"", needed, policy));
+  rules.require(!compile.memory_policy || mode == ActivationCheckpointMode::none ||
+                    compile.memory_policy == policy_of_mode(mode),
+                {"compile.memory_policy", "activation_checkpoint.mode"},
+                fmt::format("activation_checkpoint.mode = \"{}\" means compile.memory_policy = \"{}\"; they "
+                            "disagree, set one of them",
+                            name_of(mode), name_of(policy_of_mode(mode))));
+  const MemoryPolicy policy = memory_policy(config);
+  const auto needs = [&](bool is_set, const std::string& key, MemoryPolicy needed) {
+    rules.require(
+        !is_set || policy == needed, {"compile." + key, "compile.memory_policy"},
+        fmt::format("needs compile.memory_policy = \"{}\"; it is \"{}\"", name_of(needed), name_of(policy)));
   };
-  needs(compile.memory_budget_gib != 0, "memory_budget_gib", "budget");
-  needs(!compile.full_recompute_save_ops.empty(), "full_recompute_save_ops", "full");
-  needs(compile.full_recompute_all_to_all, "full_recompute_all_to_all", "full");
-  rules.require(compile.loss_chunks == Compile().loss_chunks || compile.numerics == "rounds",
+  needs(compile.memory_budget_gib != 0, "memory_budget_gib", MemoryPolicy::budget);
+  needs(!compile.full_recompute_save_ops.empty(), "full_recompute_save_ops", MemoryPolicy::full);
+  needs(compile.full_recompute_all_to_all, "full_recompute_all_to_all", MemoryPolicy::full);
+  rules.require(compile.loss_chunks == Compile().loss_chunks || compile.numerics == Numerics::rounds,
                 {"compile.loss_chunks", "compile.numerics"},
                 "needs compile.numerics = \"rounds\", since sums over chunks have another order");
 }
 
-void check_matmul_algorithms(Rules& rules, const JobConfig& config, const std::string& device) {
+void check_matmul_algorithms(Rules& rules, const JobConfig& config, TargetDevice device) {
   const Compile& compile = config.compile;
   if (compile.matmul_algorithms.empty()) return;
   rules.require(
       compile.enable, {"compile.matmul_algorithms", "compile.enable"},
       "compile.matmul_algorithms needs compile.enable = true: eager steps have LibTorch's products");
   rules.require(
-      compile.numerics == "rounds", {"compile.matmul_algorithms", "compile.numerics"},
+      compile.numerics == Numerics::rounds, {"compile.matmul_algorithms", "compile.numerics"},
       "compile.matmul_algorithms needs compile.numerics = \"rounds\", since algorithms of a product add in "
       "other orders");
-  rules.require(device == "cuda", {"compile.matmul_algorithms", "job.device"},
+  rules.require(device == TargetDevice::cuda, {"compile.matmul_algorithms", "job.device"},
                 "compile.matmul_algorithms is of GPUs, and the run is on the CPU; leave it out");
   try {
     matmul_table(config);
@@ -242,9 +245,9 @@ void check_matmul_algorithms(Rules& rules, const JobConfig& config, const std::s
   }
 }
 
-void check_attention_kernel(Rules& rules, const JobConfig& config, const std::string& device) {
-  rules.require(config.compile.attention == Compile().attention || device == "cuda", {"compile.attention"},
-                "is of GPUs, and the run is on the CPU; leave it out");
+void check_attention_kernel(Rules& rules, const JobConfig& config, TargetDevice device) {
+  rules.require(config.compile.attention == Compile().attention || device == TargetDevice::cuda,
+                {"compile.attention"}, "is of GPUs, and the run is on the CPU; leave it out");
   rules.require(
       config.compile.attention != "cudnn" || !config.debug.deterministic, {"compile.attention"},
       "does not go with debug.deterministic = true, since its backward adds in any order; take \"flash\"");
@@ -308,7 +311,7 @@ void check_names_of_parameters(Rules& rules, const JobConfig& config) {
     check("optimizer.parameter_groups", group.names);
 }
 
-void check_passes(Rules& rules, const JobConfig& config, const std::string& device) {
+void check_passes(Rules& rules, const JobConfig& config, TargetDevice device) {
   if (!config.compile.enable) return;
   for (const std::string& problem :
        ir::choose_passes(ir::all_passes(), compile_options(config, device)).problems)
@@ -317,8 +320,7 @@ void check_passes(Rules& rules, const JobConfig& config, const std::string& devi
 
 }  // namespace
 
-void check_rules(const JobConfig& config, const Origins& origins, const std::string& device,
-                 Problems& problems) {
+void check_rules(const JobConfig& config, const Origins& origins, TargetDevice device, Problems& problems) {
   Rules rules(config, origins, problems);
   check_model(rules, config);
   check_lengths(rules, config);

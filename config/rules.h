@@ -22,8 +22,7 @@ struct Origins {
       torchtitans;  // those of its keys that are not ours
 };
 
-// `device`: "cpu" or "cuda", what the graph would run on.
-void check_rules(const JobConfig& config, const Origins& origins, const std::string& device,
-                 Problems& problems);
+// `device`: what the graph would run on.
+void check_rules(const JobConfig& config, const Origins& origins, TargetDevice device, Problems& problems);
 
 }  // namespace rondo

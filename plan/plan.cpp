@@ -30,11 +30,12 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   if (!config.compile.enable)
     notes.push_back(
         "compile.enable = false: this is the plan of the recorded step; an eager run allocates as it goes");
-  else if (config.compile.executor != "replay")
-    notes.push_back("compile.executor = \"" + config.compile.executor +
-                    "\": this is the plan of \"replay\"; an interpreter allocates as it goes");
+  else if (config.compile.executor != ExecutorKind::replay)
+    notes.push_back(fmt::format(
+        "compile.executor = \"{}\": this is the plan of \"replay\"; an interpreter allocates as it goes",
+        name_of(config.compile.executor)));
   config.compile.enable = true;
-  config.compile.executor = "replay";
+  config.compile.executor = ExecutorKind::replay;
   return config;
 }
 
@@ -184,7 +185,8 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   plan.times.model_ms = started.milliseconds();
 
   const std::optional<MatmulTable> matmuls = matmul_table(config);
-  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {}, matmuls);
+  CompileRequest request =
+      compile_request(config, device.is_gpu ? TargetDevice::cuda : TargetDevice::cpu, {}, matmuls);
   request.traces = traces;
   const EstimateStep estimate_of =
       estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));

@@ -52,7 +52,7 @@ struct JobPlan {
   Layout layout;
   // The rank of `memory`. Without a requested rank, it is the fullest one of a pipeline, or 0.
   std::int64_t rank = 0;
-  std::string memory_policy;
+  MemoryPolicy memory_policy = MemoryPolicy::none;
   std::int64_t tokens_per_step = 0;  // over all ranks
   const ir::DeviceModel* device = nullptr;
   std::optional<ExpertRows> expert_rows;  // where ranks share experts; balanced routers

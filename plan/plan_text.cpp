@@ -64,7 +64,7 @@ void add_job(Lines& lines, const JobPlan& p) {
 void add_memory(Lines& lines, const JobPlan& p) {
   lines.add("");
   lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
-            p.memory_policy);
+            name_of(p.memory_policy));
   for (const MemoryRow& row : memory_rows(p.memory))
     if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, size_text(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} usable: {}", "total", gib(p.memory.total_bytes()),

@@ -35,7 +35,7 @@ void count_products(const StepProgram& functions, std::vector<CountedProduct>& c
 std::vector<CountedProduct> products_of_job(const JobConfig& config, std::int64_t world) {
   const Layout layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
-  const CompileRequest request = compile_request(config, "cuda", {});
+  const CompileRequest request = compile_request(config, TargetDevice::cuda, {});
   std::vector<CountedProduct> counted;
   if (config.parallelism.has_pipeline()) {
     const PipelineRanks ranks(config, layout, 0, model, request);

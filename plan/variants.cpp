@@ -5,6 +5,7 @@
 #include "plan/variants.h"
 
 #include <algorithm>
+#include <array>
 
 #include "models/parts/model_spec.h"
 #include "parallel/pipeline/schedules.h"
@@ -15,8 +16,9 @@ namespace {
 
 constexpr const char* kLayers = "n_layers";  // a size of every model
 // Ordered from few saved bytes to many, for the first kOrderedPolicies.
-constexpr std::string_view kOffloading = "sac_and_offload";  // not for pipelines
-constexpr const char* kPolicies[] = {"full", "min_cut", "default", "none", kOffloading.data()};
+constexpr MemoryPolicy kOffloading = MemoryPolicy::sac_and_offload;  // not for pipelines
+constexpr MemoryPolicy kPolicies[] = {MemoryPolicy::full, MemoryPolicy::min_cut, MemoryPolicy::selective,
+                                      MemoryPolicy::none, kOffloading};
 constexpr std::int32_t kMostStagesPerRank = 8;
 
 std::string as_word(const FieldValue& value) {
@@ -45,15 +47,19 @@ std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::i
 
 // Sets a memory policy through activation_checkpoint.mode where that has it and
 // compile.memory_policy is "auto".
-Variant with_policy(Variant v, const std::string& policy) {
+Variant with_policy(Variant v, MemoryPolicy policy) {
+  using enum ActivationCheckpointMode;
   if (memory_policy(v.config) == policy) return v;
-  std::string& own = v.config.compile.memory_policy;
-  std::string& mode = v.config.activation_checkpoint.mode;
-  if (own == "auto" && (policy == "none" || policy == "default" || policy == "full")) {
-    mode = policy == "default" ? "selective" : policy;
+  std::optional<MemoryPolicy>& own = v.config.compile.memory_policy;
+  ActivationCheckpointMode& mode = v.config.activation_checkpoint.mode;
+  constexpr std::array kModes = {none, selective, full};
+  const auto of_policy = std::find_if(kModes.begin(), kModes.end(),
+                                      [&](auto candidate) { return policy_of_mode(candidate) == policy; });
+  if (!own && of_policy != kModes.end()) {
+    mode = *of_policy;
   } else {
     own = policy;
-    mode = "none";
+    mode = none;
   }
   v.config.compile.memory_budget_gib = 0;
   v.config.compile.full_recompute_save_ops.clear();
@@ -103,7 +109,7 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
         degrees.expert_parallel_degree = expert;
         if (own.expert_tensor_parallel_degree > 1) degrees.expert_tensor_parallel_degree = tensor;
         v.config.compile.enable = true;  // plans are of the replay
-        v.config.compile.executor = "replay";
+        v.config.compile.executor = ExecutorKind::replay;
         if (!resolves(v, /*batch_is_open=*/true)) degrees.data_parallel_shard_degree = -1;
         if (resolves(v, /*batch_is_open=*/true)) variants.push_back(std::move(v));
       }
@@ -171,20 +177,19 @@ std::vector<Variant> microbatch_sizes(const Variant& job) {
 
 std::vector<Variant> losses(const Variant& job) {
   Variant chunked = job;
-  chunked.config.compile.numerics = "rounds";
-  if (job.config.compile.numerics == "rounds")
+  chunked.config.compile.numerics = Numerics::rounds;
+  if (job.config.compile.numerics == Numerics::rounds)
     chunked.config.compile.loss_chunks = 4 * std::max<std::int64_t>(job.config.compile.loss_chunks, 4);
   return {chunked, job};
 }
 
 std::vector<Variant> memory_policies(const Variant& job) {
   std::vector<Variant> variants;
-  for (const char* policy : kPolicies)
+  for (const MemoryPolicy policy : kPolicies)
     if (policy != kOffloading || !job.config.parallelism.has_pipeline())
       variants.push_back(with_policy(job, policy));
-  const std::string own = memory_policy(job.config);
-  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies))
-    variants.push_back(job);
+  const MemoryPolicy own = memory_policy(job.config);
+  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies)) variants.push_back(job);
   return variants;
 }
 

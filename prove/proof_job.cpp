@@ -35,7 +35,7 @@ JobConfig proof_job(const JobConfig& job) {
   c.origins.clear();
   c.notes.clear();
   c.job = {};
-  c.job.device = "cpu";
+  c.job.device = TargetDevice::cpu;
   c.model.sizes = find_model_spec(job.model.name)->small(job.model.sizes);
   c.model.hf_assets_path.clear();
   c.model.converters.clear();

@@ -102,7 +102,7 @@ Compared Prover::compared_with(const ProofCase& layout) const {
   // The keys of the layout may change the model: tied weights, dense or shared experts.
   std::vector<std::string> words = {config_file_};
   for (const std::string& setting : layout.common_settings()) words.push_back("--" + setting);
-  const JobConfig job = load_config(words, "cpu");
+  const JobConfig job = load_config(words, TargetDevice::cpu);
   for (const ParameterRule& rule : find_model_spec(job.model.name)->parameters(job.model.sizes))
     compared.parameters.push_back(rule.name);
   compared.beta1 = job.optimizer.beta1;

@@ -13,9 +13,9 @@
 //     return list;
 //   }
 //
-// A member may be bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>, or
-// a std::optional of one of them (unset by default). Immutable after the first call of `fields()`, which is
-// thread-safe.
+// A member may be bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>, an
+// enum with names (enum_names.h), or a std::optional of one of them (unset by default). The value of an enum
+// is a text everywhere but in the member. Immutable after the first call of `fields()`, which is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "support/enum_names.h"
 
 namespace rondo {
 
@@ -42,7 +44,8 @@ struct FieldRule {
   std::optional<double> above{};       // more than
   std::optional<double> maximum{};     // at most
   std::optional<double> below{};       // less than
-  std::vector<std::string> allowed{};  // for text: the values there are; empty: any
+  std::vector<std::string> allowed{};  // for text: the values there are; empty: any, of an enum all names
+  std::string unset{};                 // of an optional enum: the text of the value that is not set, "auto"
   std::vector<std::string> later{};    // for text: values that torchtitan has and this version has not
   std::string unit{};
   std::string unsupported{};  // not empty: only the default is accepted, because this feature is missing
@@ -84,37 +87,53 @@ constexpr FieldType field_type() {
   if constexpr (std::is_same_v<M, bool>) return FieldType::boolean;
   if constexpr (std::is_same_v<M, std::int64_t>) return FieldType::integer;
   if constexpr (std::is_same_v<M, double>) return FieldType::number;
-  if constexpr (std::is_same_v<M, std::string>) return FieldType::text;
+  if constexpr (std::is_same_v<M, std::string> || NamedEnum<M>) return FieldType::text;
   if constexpr (std::is_same_v<M, std::vector<double>>) return FieldType::numbers;
   if constexpr (std::is_same_v<M, std::vector<std::string>>) return FieldType::texts;
+}
+
+template <class Value>
+FieldValue field_value(const Value& value) {
+  if constexpr (NamedEnum<Value>)
+    return std::string(name_of(value));
+  else
+    return value;
 }
 
 template <class Struct, class Member>
 Field field(std::string name, Member Struct::*member, std::string meaning, FieldRule rule = {}) {
   using Traits = FieldTraits<Member>;
   using Value = typename Traits::Value;
-  const auto get = [member](const void* object) -> FieldValue {
+  const FieldValue unset = rule.unset.empty() ? FieldValue() : FieldValue(rule.unset);
+  if constexpr (NamedEnum<Value>) {
+    if (rule.allowed.empty()) rule.allowed = names_of<Value>();
+    if (!rule.unset.empty()) rule.allowed.insert(rule.allowed.begin(), rule.unset);
+  }
+  const auto get = [member, unset](const void* object) -> FieldValue {
     const Member& value = static_cast<const Struct*>(object)->*member;
     if constexpr (Traits::kOptional) {
-      return value ? FieldValue(*value) : FieldValue();
+      return value ? field_value(*value) : unset;
     } else {
-      return FieldValue(value);
+      return field_value(value);
     }
   };
-  const auto set = [member](void* object, const FieldValue& value) {
+  const auto set = [member, unset, name](void* object, const FieldValue& value) {
     Member& place = static_cast<Struct*>(object)->*member;
     if constexpr (Traits::kOptional) {
-      if (std::holds_alternative<std::monostate>(value)) {
+      if (value == unset) {
         place.reset();
         return;
       }
     }
-    place = std::get<Value>(value);
+    if constexpr (NamedEnum<Value>)
+      place = value_named<Value>(name, std::get<std::string>(value));
+    else
+      place = std::get<Value>(value);
   };
   const Struct defaults{};
   return {std::move(name),
           field_type<Value>(),
-          Traits::kOptional,
+          Traits::kOptional && rule.unset.empty(),
           get(&defaults),
           std::move(meaning),
           std::move(rule),

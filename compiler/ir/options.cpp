@@ -1,10 +1,8 @@
-// The one table of names of the options that are enums: the configuration, the flags of `rondo opt`, messages
-// and the cases of the golden tests all read it, so a value has one spelling. set() is the same for all
-// options by name.
+// Options by name: the flags of `rondo opt` and the cases of the golden tests set them from text. A message
+// about an option that is a key of the configuration, too, has the key's name.
 #include "compiler/ir/options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -15,12 +13,6 @@
 
 namespace rondo {
 namespace {
-
-constexpr std::array<std::string_view, 2> kNumerics = {"exact", "rounds"};
-constexpr std::array<std::string_view, 2> kDevices = {"cpu", "cuda"};
-constexpr std::array<std::string_view, 7> kPolicies = {"none",   "default", "eager",          "min_cut",
-                                                       "budget", "full",    "sac_and_offload"};
-constexpr std::array<std::string_view, 3> kReshards = {"default", "always", "never"};
 
 template <class Number>
 Number number_in(std::string_view option, const std::string& text) {
@@ -33,13 +25,13 @@ Number number_in(std::string_view option, const std::string& text) {
 }
 
 template <auto Member>
-void set_member(CompileOptions& options, std::string_view option, const std::string& text) {
+void set_member(CompileOptions& options, std::string_view name, const std::string& text) {
   auto& member = options.*Member;
   using Value = std::remove_reference_t<decltype(member)>;
-  if constexpr (std::is_enum_v<Value>) {
-    member = option_named<Value>(text);
+  if constexpr (NamedEnum<Value>) {
+    member = value_named<Value>(name, text);
   } else if constexpr (std::is_arithmetic_v<Value>) {
-    member = number_in<Value>(option, text);
+    member = number_in<Value>(name, text);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     member = text;
   } else if constexpr (std::is_same_v<Value, std::map<std::string, std::string>>) {
@@ -52,20 +44,22 @@ void set_member(CompileOptions& options, std::string_view option, const std::str
 
 struct OptionSetter {
   std::string_view option;
-  void (*set)(CompileOptions&, std::string_view option, const std::string& text);
+  void (*set)(CompileOptions&, std::string_view name, const std::string& text);
+  std::string_view key = option;  // what messages call it
 };
 
 using C = CompileOptions;
 constexpr std::array kSetters = {
     OptionSetter{"passes", &set_member<&C::passes>},
     OptionSetter{"disable_passes", &set_member<&C::disable_passes>},
-    OptionSetter{"numerics", &set_member<&C::numerics>},
+    OptionSetter{"numerics", &set_member<&C::numerics>, "compile.numerics"},
     OptionSetter{"device", &set_member<&C::device>},
-    OptionSetter{"memory_policy", &set_member<&C::memory_policy>},
+    OptionSetter{"memory_policy", &set_member<&C::memory_policy>, "compile.memory_policy"},
     OptionSetter{"memory_budget", &set_member<&C::memory_budget>},
     OptionSetter{"memory_budget_gib", &set_member<&C::memory_budget_gib>},
     OptionSetter{"full_recompute_save_ops", &set_member<&C::full_recompute_save_ops>},
-    OptionSetter{"reshard_after_forward", &set_member<&C::reshard_after_forward>},
+    OptionSetter{"reshard_after_forward", &set_member<&C::reshard_after_forward>,
+                 "parallelism.fsdp_reshard_after_forward"},
     OptionSetter{"cpu_offload_budget_gib", &set_member<&C::cpu_offload_budget_gib>},
     OptionSetter{"cpu_offload_defer_n_layers", &set_member<&C::cpu_offload_defer_n_layers>},
     OptionSetter{"cpu_offload_prefetch_n_layers", &set_member<&C::cpu_offload_prefetch_n_layers>},
@@ -76,41 +70,12 @@ constexpr std::array kSetters = {
 
 }  // namespace
 
-template <>
-const OptionNames& option_names<Numerics>() {
-  static constexpr OptionNames kNames{"compile.numerics", kNumerics};
-  return kNames;
-}
-template <>
-const OptionNames& option_names<TargetDevice>() {
-  static constexpr OptionNames kNames{"device", kDevices};
-  return kNames;
-}
-template <>
-const OptionNames& option_names<MemoryPolicy>() {
-  static constexpr OptionNames kNames{"compile.memory_policy", kPolicies};
-  return kNames;
-}
-template <>
-const OptionNames& option_names<ReshardAfterForward>() {
-  static constexpr OptionNames kNames{"parallelism.fsdp_reshard_after_forward", kReshards};
-  return kNames;
-}
-
-std::size_t index_of_name(const OptionNames& names, std::string_view name) {
-  const auto found = std::find(names.values.begin(), names.values.end(), name);
-  if (found == names.values.end())
-    throw Error(ExitCode::config,
-                fmt::format("{} = \"{}\" is none of {}", names.option, name, fmt::join(names.values, ", ")));
-  return static_cast<std::size_t>(found - names.values.begin());
-}
-
 void CompileOptions::set(std::string_view option, const std::string& value) {
   const auto found = std::find_if(kSetters.begin(), kSetters.end(),
                                   [&](const OptionSetter& s) { return s.option == option; });
   if (found == kSetters.end())
     throw Error(ExitCode::config, fmt::format("there is no compile option \"{}\"", option));
-  found->set(*this, option, value);
+  found->set(*this, found->key, value);
 }
 
 }  // namespace rondo

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/enum_names.h"
 
 namespace rondo {
 
@@ -16,8 +17,12 @@ enum class Numerics : std::uint8_t {
   exact,   // bit for bit the same results
   rounds,  // the same up to rounding
 };
+template <>
+inline constexpr auto kNamesOf<Numerics> = std::to_array<std::string_view>({"exact", "rounds"});
 
 enum class TargetDevice : std::uint8_t { cpu, cuda };
+template <>
+inline constexpr auto kNamesOf<TargetDevice> = std::to_array<std::string_view>({"cpu", "cuda"});
 
 // What the backward computes again instead of keeping it (analysis/memory_policy.h).
 enum class MemoryPolicy : std::uint8_t {
@@ -29,6 +34,10 @@ enum class MemoryPolicy : std::uint8_t {
   full,
   sac_and_offload,
 };
+template <>
+inline constexpr auto kNamesOf<MemoryPolicy> = std::to_array<std::string_view>({"none", "default", "eager",
+                                                                                "min_cut", "budget", "full",
+                                                                                "sac_and_offload"});
 
 // Which parameters are freed after the forward and gathered again for the backward.
 enum class ReshardAfterForward : std::uint8_t {
@@ -36,40 +45,15 @@ enum class ReshardAfterForward : std::uint8_t {
   always,
   never,
 };
+template <>
+inline constexpr auto kNamesOf<ReshardAfterForward> = std::to_array<std::string_view>({"default", "always",
+                                                                                       "never"});
 
-// What the configuration, the flags and the messages call such an option and its values; the one table of
-// names.
-struct OptionNames {
-  std::string_view option;                   // "compile.numerics"
-  std::span<const std::string_view> values;  // in the order of the enumerators
-};
-template <class Option>
-const OptionNames& option_names();
+// What runs a step.
+enum class ExecutorKind : std::uint8_t { eager, interpreter, replay };
 template <>
-const OptionNames& option_names<Numerics>();
-template <>
-const OptionNames& option_names<TargetDevice>();
-template <>
-const OptionNames& option_names<MemoryPolicy>();
-template <>
-const OptionNames& option_names<ReshardAfterForward>();
-
-template <class Option>
-std::string_view name_of(Option value) {
-  return option_names<Option>().values[static_cast<std::size_t>(value)];
-}
-// All of them, as a field's allowed values.
-template <class Option>
-std::vector<std::string> names_of() {
-  const auto& values = option_names<Option>().values;
-  return {values.begin(), values.end()};
-}
-// Index of a name; throws Error(config) where there is no such value.
-std::size_t index_of_name(const OptionNames& names, std::string_view name);
-template <class Option>
-Option option_named(std::string_view name) {
-  return static_cast<Option>(index_of_name(option_names<Option>(), name));
-}
+inline constexpr auto kNamesOf<ExecutorKind> = std::to_array<std::string_view>({"eager", "interpreter",
+                                                                                "replay"});
 
 struct CompileOptions {
   // Names of passes, in the pipeline's order; "default" stands for the default list.

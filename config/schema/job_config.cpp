@@ -5,7 +5,6 @@
 // hides its struct behind a function, so that readers need no templates.
 #include "config/schema/job_config.h"
 
-#include "compiler/ir/options.h"
 #include "config/schema/value_checks.h"
 #include "ops/float8/float8_recipe.h"
 
@@ -14,14 +13,6 @@ namespace {
 
 constexpr double kMaxBatch = 1 << 20;
 constexpr double kMaxTokens = 1 << 24;
-
-// The names of an option of the compiler, and "auto".
-template <class Option>
-std::vector<std::string> auto_or() {
-  std::vector<std::string> names = names_of<Option>();
-  names.insert(names.begin(), "auto");
-  return names;
-}
 
 }  // namespace
 
@@ -35,7 +26,7 @@ const Fields& Job::fields() {
       field("device", &Job::device,
             "where ranks compute: each on a GPU of its own, or on the cores; auto: on GPUs where the "
             "machine has any and the program was built for them",
-            {.allowed = auto_or<TargetDevice>()}),
+            {.unset = "auto"}),
       field("time_limit_seconds", &Job::time_limit_seconds,
             "the run saves and ends with exit code 75 before so much time has passed since its start; "
             "0: before the end of its Slurm job, where it is in one",
@@ -180,8 +171,7 @@ const Fields& ActivationCheckpoint::fields() {
   static const Fields list = {
       field("mode", &ActivationCheckpoint::mode,
             "what the backward computes again; in a recorded graph the same as compile.memory_policy none, "
-            "default, full and budget; an eager run knows none, selective and full",
-            {.allowed = {"none", "selective", "full", "memory_budget"}}),
+            "default, full and budget; an eager run knows none, selective and full"),
       field("memory_budget", &ActivationCheckpoint::memory_budget,
             "with memory_budget: kept activations, between those of full (0) and of none (1)",
             {.minimum = 0, .maximum = 1}),
@@ -199,20 +189,19 @@ const Fields& Compile::fields() {
   static const Fields list = {
       field("enable", &Compile::enable, "record the step as one graph and play it back; false: run eagerly"),
       field("executor", &Compile::executor, "replay: a plan made once; interpreter: the plain reference",
-            {.allowed = {"interpreter", "replay"}}),
+            {.allowed = names_of({ExecutorKind::interpreter, ExecutorKind::replay})}),
       field("passes", &Compile::passes,
             "optional passes over the graph; \"default\" stands for the default list"),
       field("disable_passes", &Compile::disable_passes, "passes to leave out of that list"),
       field("numerics", &Compile::numerics,
-            "exact: only passes that keep every bit; rounds: also those that round differently",
-            {.allowed = names_of<Numerics>()}),
+            "exact: only passes that keep every bit; rounds: also those that round differently"),
       field("memory_policy", &Compile::memory_policy,
             "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
             "without every second matrix product), min_cut (fewest bytes for that), budget (up to "
             "memory_budget_gib), full "
             "(nothing), sac_and_offload (as default, in the host's memory); auto: as "
             "activation_checkpoint.mode says",
-            {.allowed = auto_or<MemoryPolicy>()}),
+            {.unset = "auto"}),
       field("memory_budget_gib", &Compile::memory_budget_gib,
             "with policy budget: activations that the blocks keep for the backward, a rank; 0: the share "
             "activation_checkpoint.memory_budget",

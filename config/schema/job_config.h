@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/options.h"
+#include "config/schema/choices.h"
 #include "config/schema/parallelism.h"
 #include "config/schema/watching.h"
 #include "support/fields.h"
@@ -23,7 +25,7 @@ struct Job {
   std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
   std::string dump_folder = "./outputs", description = "default job";
   bool print_config = false;
-  std::string device = "auto";          // auto | cpu | cuda: derived.h
+  std::optional<TargetDevice> device;   // unset: auto (derived.h)
   std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
   std::int64_t time_margin_seconds = 120;
   static const Fields& fields();
@@ -89,7 +91,7 @@ struct Training {
 };
 
 struct ActivationCheckpoint {
-  std::string mode = "none";               // none | selective | full | memory_budget
+  ActivationCheckpointMode mode = ActivationCheckpointMode::none;
   double memory_budget = 0.5;              // with memory_budget
   std::string selective_ac_option = "op";  // op | a number, as text
   static const Fields& fields();
@@ -97,12 +99,12 @@ struct ActivationCheckpoint {
 
 struct Compile {
   bool enable = true;
-  std::string executor = "replay";  // interpreter | replay
+  ExecutorKind executor = ExecutorKind::replay;  // of a recorded step
   std::vector<std::string> passes = {"default"};
   std::vector<std::string> disable_passes;
-  std::string numerics = "exact";      // exact | rounds
-  std::string memory_policy = "auto";  // auto: what activation_checkpoint.mode says (derived.h)
-  double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
+  Numerics numerics = Numerics::exact;
+  std::optional<MemoryPolicy> memory_policy;  // unset: auto, what activation_checkpoint.mode says (derived.h)
+  double memory_budget_gib = 0;               // 0: activation_checkpoint.memory_budget counts
   std::vector<std::string> full_recompute_save_ops;
   bool full_recompute_all_to_all = false;
   std::vector<std::string> fsdp_buckets;  // empty: the model's

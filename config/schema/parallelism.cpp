@@ -1,6 +1,5 @@
 #include "config/schema/parallelism.h"
 
-#include "compiler/ir/options.h"
 #include "config/schema/value_checks.h"
 #include "parallel/pipeline/action.h"
 
@@ -22,8 +21,7 @@ const Fields& Parallelism::fields() {
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
       field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
             "free gathered weights after the forward and gather them again in the backward; default: but for "
-            "the last ones, and never in a pipeline, which gathers its weights once a step",
-            {.allowed = names_of<ReshardAfterForward>()}),
+            "the last ones, and never in a pipeline, which gathers its weights once a step"),
       field("fsdp_gradient_sync", &P::fsdp_gradient_sync,
             "how often a step of several microbatches reduce-scatters gradients: each microbatch its own, or "
             "once a step their sums, which every rank then keeps of whole gradients, in fp32; with one "

@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/options.h"
 #include "support/fields.h"
 
 namespace rondo {
 
 struct Parallelism {
-  std::int64_t data_parallel_replicate_degree = 1;     // -1: the copies that the other degrees leave
-  std::int64_t data_parallel_shard_degree = -1;        // -1: the ranks that the other degrees leave
-  std::string fsdp_reshard_after_forward = "default";  // default | always | never
-  std::string fsdp_gradient_sync = "microbatch";       // microbatch | step
+  std::int64_t data_parallel_replicate_degree = 1;  // -1: the copies that the other degrees leave
+  std::int64_t data_parallel_shard_degree = -1;     // -1: the ranks that the other degrees leave
+  ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::all_but_last;
+  std::string fsdp_gradient_sync = "microbatch";  // microbatch | step
   std::int64_t tensor_parallel_degree = 1, expert_parallel_degree = 1, expert_tensor_parallel_degree = 1;
   std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
   std::string context_parallel_rotate_method = "allgather";  // allgather | alltoall

@@ -82,8 +82,8 @@ JobConfig random_config(unsigned seed) {
   config.training.dataset_path = "a,b";
   config.training.dataset_weights = {0.1, 1.0 / 3};
   config.lr_scheduler.warmup_steps = 0;
-  config.activation_checkpoint.mode = "none";
-  config.compile.memory_policy = "auto";
+  config.activation_checkpoint.mode = rondo::ActivationCheckpointMode::none;
+  config.compile.memory_policy.reset();
   config.compile.memory_budget_gib = 0;
   config.compile.full_recompute_save_ops.clear();
   config.compile.full_recompute_all_to_all = false;

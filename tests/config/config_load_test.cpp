@@ -16,6 +16,7 @@ using rondo::load_config;
 using rondo::load_text;
 using rondo::message_of;
 using rondo::model_config;
+using rondo::TargetDevice;
 
 TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and a flag to a later one") {
   const auto dim = [](const std::string& text, const std::vector<std::string>& flags) {
@@ -179,14 +180,15 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
 
 TEST_CASE(
     "ranks compute on GPUs where the program and the machine have them, and never elsewhere than was asked") {
-  CHECK(choose_device("auto", true, 8) == "cuda");
-  CHECK(choose_device("auto", true, 0) == "cpu");
-  CHECK(choose_device("auto", false, 8) == "cpu");
-  CHECK(choose_device("cpu", true, 8) == "cpu");
-  CHECK(choose_device("cuda", true, 1) == "cuda");
-  CHECK_THROWS_WITH(choose_device("cuda", false, 8),
+  CHECK(choose_device(std::nullopt, true, 8) == TargetDevice::cuda);
+  CHECK(choose_device(std::nullopt, true, 0) == TargetDevice::cpu);
+  CHECK(choose_device(std::nullopt, false, 8) == TargetDevice::cpu);
+  CHECK(choose_device(TargetDevice::cpu, true, 8) == TargetDevice::cpu);
+  CHECK(choose_device(TargetDevice::cuda, true, 1) == TargetDevice::cuda);
+  CHECK_THROWS_WITH(choose_device(TargetDevice::cuda, false, 8),
                     ContainsSubstring("built without CUDA; build the preset cuda"));
-  CHECK_THROWS_WITH(choose_device("cuda", true, 0), ContainsSubstring("this machine shows no GPU"));
+  CHECK_THROWS_WITH(choose_device(TargetDevice::cuda, true, 0),
+                    ContainsSubstring("this machine shows no GPU"));
 }
 
 TEST_CASE("the shard degree takes the ranks that are left, and the global batch makes microbatches") {

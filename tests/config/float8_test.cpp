@@ -81,7 +81,7 @@ TEST_CASE("docs/float8.md shows what the log says of Llama 3 8B") {
   const std::string told = float8_summary(load_config(
       {"--model.flavor=8B", "--model.converters=float8", "--quantize.linear.float8.filter_fqns=output",
        "--quantize.linear.float8.recipe_name=rowwise"},
-      "cuda"));
+      rondo::TargetDevice::cuda));
   CHECK_THAT(text, ContainsSubstring("\n" + told + "\n"));
 }
 

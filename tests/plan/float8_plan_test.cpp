@@ -15,7 +15,7 @@ JobPlan plan(const std::vector<std::string>& flags, const char* device) {
   std::vector<std::string> words = {"--model.flavor=8B", "--model.n_layers=16", "--training.seq_len=4096",
                                     "--training.local_batch_size=1"};
   words.insert(words.end(), flags.begin(), flags.end());
-  return plan_job(load_config(words, "cuda"), 8, 0, *ir::find_device_model(device));
+  return plan_job(load_config(words, TargetDevice::cuda), 8, 0, *ir::find_device_model(device));
 }
 std::vector<std::string> in_float8(const char* recipe) {
   return {"--model.converters=float8", "--quantize.linear.float8.filter_fqns=output",

@@ -21,14 +21,14 @@ class TunedJob {
   JobConfig config(const std::string& table = "") const {
     return load_config({"--model.flavor=debugmodel", "--model.n_layers=2", "--training.seq_len=256",
                         "--compile.numerics=rounds", "--compile.matmul_algorithms=" + table},
-                       "cuda");
+                       TargetDevice::cuda);
   }
   // Writes a table of the step's products, each of `us` by an algorithm or by LibTorch.
   std::string table(const std::string& device, double us, const std::string& algorithm = kAlgorithm) {
     const JobConfig job = config();
     const auto functions =
         compile_step(job, resolve_layout(job, 1), std::nullopt, 0,
-                     make_decoder(job.model.name, job.model.sizes), compile_request(job, "cuda", {}));
+                     make_decoder(job.model.name, job.model.sizes), compile_request(job, TargetDevice::cuda, {}));
     MatmulTable table{device, {}};
     calls_ = 0;
     for (const CompiledStep* step : functions.all())

@@ -40,7 +40,7 @@ struct Ranks {
   JobConfig config;
   Layout layout;
   std::shared_ptr<const Decoder> model;
-  CompileRequest request = compile_request(config, "cpu", {});
+  CompileRequest request = compile_request(config, TargetDevice::cpu, {});
 };
 
 // Estimates 1 s for a forward, and the given seconds for a whole backward, the gathers, the update,

@@ -17,8 +17,8 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 JobConfig job_of(const std::string& model) {
-  return proof_job(
-      load_config({"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml"}, "cpu"));
+  return proof_job(load_config({"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml"},
+                               TargetDevice::cpu));
 }
 
 TEST_CASE("the text of a layout is read back, with settings and with a layout that resumes it") {
@@ -57,7 +57,7 @@ TEST_CASE("the layouts and ways to train of both models are at least 300, all di
                                           std::string(model) + "_debug.toml"};
         for (const std::string& setting : layout.settings) flags.push_back("--" + setting);
         JobConfig config;
-        CHECK_NOTHROW(config = load_config(flags, "cpu"));
+        CHECK_NOTHROW(config = load_config(flags, TargetDevice::cpu));
         config.model = job.model;
         config.parallelism.pipeline_parallel_degree = layout.pipeline;
         CHECK(broken_pipeline(config, layout.microbatches).empty());
@@ -108,7 +108,7 @@ TEST_CASE("random layouts depend on the seed alone") {
 TEST_CASE("a job keeps its axes and takes degrees of 2, or of 3 where 2 does not divide them") {
   const auto shrunk = [](std::int64_t world, std::vector<std::string> flags) {
     flags.insert(flags.begin(), "--job.config_file=" RONDO_SOURCE_DIR "/configs/deepseek_v3_debug.toml");
-    return shrunk_layout(resolve_layout(load_config(flags, "cpu"), world)).text();
+    return shrunk_layout(resolve_layout(load_config(flags, TargetDevice::cpu), world)).text();
   };
   CHECK(shrunk(1, {}) == "one rank");
   CHECK(shrunk(512, {}) == "dp_shard=2");
@@ -126,7 +126,8 @@ TEST_CASE("a job keeps its axes and takes degrees of 2, or of 3 where 2 does not
 
 TEST_CASE("the small model of a proof has the parts of the large one") {
   const auto small = [](const std::string& file) {
-    return proof_job(load_config({"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + file + ".toml"}, "cpu"))
+    return proof_job(load_config({"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + file + ".toml"},
+                                 TargetDevice::cpu))
         .model;
   };
   const auto size = [](const Model& model, const char* name) {

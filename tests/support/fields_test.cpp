@@ -8,15 +8,26 @@ using namespace rondo;
 
 namespace {
 
+enum class Rack : std::uint8_t { top, middle };
+}  // namespace
+template <>
+inline constexpr auto rondo::kNamesOf<Rack> = std::to_array<std::string_view>({"top", "the-middle"});
+namespace {
+
 struct Oven {
   std::int64_t minutes = 10;
   std::optional<double> celsius;
   std::string mode = "bake";
+  Rack rack = Rack::middle;
+  std::optional<Rack> grid, second_grid;
   static const Fields& fields() {
     static const Fields list = {
         field("minutes", &Oven::minutes, "how long", {.minimum = 1, .below = 100, .unit = "minutes"}),
         field("celsius", &Oven::celsius, "how hot", {.above = 0}),
-        field("mode", &Oven::mode, "how", {.allowed = {"bake", "grill"}, .later = {"steam"}})};
+        field("mode", &Oven::mode, "how", {.allowed = {"bake", "grill"}, .later = {"steam"}}),
+        field("rack", &Oven::rack, "where"),
+        field("grid", &Oven::grid, "where, or wherever there is room", {.unset = "auto"}),
+        field("second_grid", &Oven::second_grid, "where, if there is one")};
     return list;
   }
 };
@@ -34,6 +45,35 @@ TEST_CASE("a field is read and written through its description") {
   oven("celsius").set(&object, {});
   CHECK_FALSE(object.celsius.has_value());
   CHECK(find_field(Oven::fields(), "colour") == nullptr);
+}
+
+TEST_CASE("an enum is a text everywhere but in the member, and its names are what is allowed") {
+  Oven object;
+  CHECK(oven("rack").type == FieldType::text);
+  CHECK(oven("rack").default_value == FieldValue("the-middle"));
+  CHECK(range_text(oven("rack")) == "one of top, the-middle");
+  CHECK(broken_rule(oven("rack"), std::string("bottom")) == "allowed: top, the-middle");
+  oven("rack").set(&object, std::string("top"));
+  CHECK(object.rack == Rack::top);
+  CHECK(oven("rack").get(&object) == FieldValue("top"));
+  CHECK_THROWS(oven("rack").set(&object, std::string("bottom")));
+}
+
+TEST_CASE("an optional enum is unset, or has a text that says so") {
+  Oven object;
+  CHECK_FALSE(oven("grid").optional);
+  CHECK(oven("grid").default_value == FieldValue("auto"));
+  CHECK(range_text(oven("grid")) == "one of auto, top, the-middle");
+  oven("grid").set(&object, std::string("the-middle"));
+  CHECK(object.grid == Rack::middle);
+  oven("grid").set(&object, std::string("auto"));
+  CHECK_FALSE(object.grid.has_value());
+  CHECK(oven("second_grid").optional);
+  CHECK(oven("second_grid").default_value == FieldValue());
+  CHECK(range_text(oven("second_grid")) == "one of top, the-middle");
+  oven("second_grid").set(&object, std::string("top"));
+  oven("second_grid").set(&object, {});
+  CHECK_FALSE(object.second_grid.has_value());
 }
 
 TEST_CASE("a broken rule is told and an unset value breaks none") {

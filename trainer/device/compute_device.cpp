@@ -45,7 +45,7 @@ void require_float8(const JobConfig& config, const GpuFacts& gpu) {
 
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
   ComputeDevice taken;
-  if (device_of(config) == "cpu") {
+  if (device_of(config) == TargetDevice::cpu) {
     taken.memory_bytes = read_machine().memory_bytes;
     taken.tensor_bytes = taken.memory_bytes / environment.local_world_size;
     return taken;

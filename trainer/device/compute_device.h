@@ -20,7 +20,7 @@ struct ComputeDevice {
   // Dense bf16, per second; nullopt if unknown, as for every CPU.
   std::optional<double> peak_flops = {};
 
-  std::string type() const { return device.is_cuda() ? "cuda" : "cpu"; }
+  TargetDevice type() const { return device.is_cuda() ? TargetDevice::cuda : TargetDevice::cpu; }
   // Returns the peak bytes of tensors since the last reset.
   std::int64_t peak_bytes() const;
   void reset_peak() const;  // also resets the peak of host tensors

@@ -157,7 +157,7 @@ void Report::log_compiled(const StepProgram& functions) {
   }
   if (graphs.empty()) return tell("compiled: nothing, the step runs eagerly (compile.enable = false)");
   tell(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
-                   config_.compile.executor));
+                   name_of(config_.compile.executor)));
   tell(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
                    size_text(costs_.device.memory_bytes), costs_.device.device.is_cpu() ? "machine" : "GPU"));
   if (costs_.mesh.degree(kStageAxes) > 1 && steps[0]->graph().mesh.axes.empty())

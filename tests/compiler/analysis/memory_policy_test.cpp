@@ -53,7 +53,7 @@ constexpr std::int64_t kNarrow = 32 * 64 * 4, kWide = 2 * kNarrow;  // bytes
 
 std::int64_t kept(const Graph& graph, const std::string& policy, double budget = 0.5) {
   CompileOptions options;
-  options.memory_policy = option_named<MemoryPolicy>(policy);
+  options.set("memory_policy", policy);
   options.memory_budget = budget;
   return plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes;
 }
@@ -128,7 +128,7 @@ TEST_CASE("what policy full is told to keep is kept, and a selector without a ma
 TEST_CASE("an unknown policy is an error that lists the known ones") {
   const auto error_of = [](const char* policy) {
     try {
-      option_named<MemoryPolicy>(policy);
+      CompileOptions().set("memory_policy", policy);
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::config);
       return std::string(error.what());

@@ -118,7 +118,7 @@ void require_same(const Results& results, const Results& expected, Numerics nume
 // What a random graph of few nodes may be compiled with.
 CompileOptions random_options(std::uint64_t seed) {
   const auto pick = []<class Option>(Option& option, std::uint64_t number) {
-    option = static_cast<Option>(number % option_names<Option>().values.size());
+    option = static_cast<Option>(number % kNamesOf<Option>.size());
   };
   CompileOptions options;
   pick(options.numerics, seed);

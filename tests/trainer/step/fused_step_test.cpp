@@ -58,7 +58,7 @@ struct Step {
   ir::Graph graph(const std::string& numerics, const Words& disabled = {}) const {
     ir::Graph graph = trace(function);
     CompileOptions options;
-    options.numerics = option_named<Numerics>(numerics);
+    options.set("numerics", numerics);
     options.device = TargetDevice::cuda;
     options.disable_passes = disabled;
     ir::run_pipeline(graph, options);
