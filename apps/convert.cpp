@@ -17,7 +17,9 @@ int run_convert(const std::vector<std::string>& args) {
     return 0;
   }
   export_to_hugging_face(options->from, options->to,
-                         {options->dtype, options->tokenizer, options->max_shard_bytes});
+                         {.dtype = value_named<Precision>("--dtype", options->dtype),
+                          .tokenizer = options->tokenizer,
+                          .max_shard_bytes = options->max_shard_bytes});
   std::printf("%s\n", options->to.c_str());
   return 0;
 }

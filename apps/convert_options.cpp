@@ -21,8 +21,10 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
                    "is taken; or a Hugging Face folder",
                    Need::required);
   flags.positional("TO", flag::text(&options.to), "the folder to write", Need::required);
-  flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "float16", "bfloat16"}),
-              "float32, float16 or bfloat16 (default)");
+  flags.value(
+      "--dtype", "NAME",
+      flag::one_of(&options.dtype, names_of({Precision::float32, Precision::float16, Precision::bfloat16})),
+      "float32, float16 or bfloat16 (default)");
   flags.value("--tokenizer", "bytes|PATH", flag::text(&options.tokenizer),
               "a tokenizer.json, or a folder with one, which is copied with tokenizer_config.json and "
               "special_tokens_map.json beside it (default: that of the run)");

@@ -22,7 +22,7 @@ namespace {
 
 // "bfloat16", "bfloat16 and float8 rowwise, emulated"
 std::string precision_of(const JobConfig& config) {
-  std::string text = compute_dtype(config);
+  std::string text(name_of(compute_dtype(config)));
   if (const std::optional<Float8Options> float8 = float8_options(config))
     text += " and float8 " + in_words(*float8);
   return text;
@@ -39,7 +39,7 @@ JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model
   Validation& validation = config.validation;
   const std::int64_t most = std::get<std::int64_t>(model.sizes().at("max_seq_len"));
   if (!run) {
-    config.training.mixed_precision_param = "float32";
+    config.training.mixed_precision_param = Precision::float32;
     config.training.seq_len = std::min<std::int64_t>(2048, most);
     config.training.local_batch_size = 1;
   }
@@ -52,8 +52,9 @@ JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model
   validation.seq_len = options.seq_len.value_or(validation.seq_len);
   validation.local_batch_size = options.batch_size.value_or(validation.local_batch_size);
   if (!options.dtype.empty()) {
-    config.training.mixed_precision_param = options.dtype;
-    if (config.training.dtype == "float64") config.training.dtype = "float32";  // it would count alone
+    config.training.mixed_precision_param = value_named<Precision>("--dtype", options.dtype);
+    Precision& dtype = config.training.dtype;
+    if (dtype == Precision::float64) dtype = Precision::float32;  // it would count alone
   }
   config.training.tokenizer = tokenizer_of(options.model, options.tokenizer);
   if (validation.seq_len > most)

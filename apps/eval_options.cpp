@@ -27,7 +27,8 @@ std::optional<EvalOptions> read_eval_options(const std::vector<std::string>& arg
               "sequences in a batch (default: the run's, or 1)");
   flags.value("--seq-len", "N", flag::amount(&seq_len, 1),
               "tokens in a sequence (default: the run's, or 2048, or the most that the model takes)");
-  flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "bfloat16"}),
+  flags.value("--dtype", "NAME",
+              flag::one_of(&options.dtype, names_of({Precision::float32, Precision::bfloat16})),
               "what is computed in: float32 or bfloat16 (default: the run's, or float32)");
   flags.value("--tokenizer", "bytes|PATH", flag::text(&options.tokenizer),
               "default: that of the folder or of the run");

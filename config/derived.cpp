@@ -51,9 +51,17 @@ std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh
 }
 
 ContextBalance context_balance(const Parallelism& p) {
-  const std::string& name = p.context_parallel_load_balancer;
-  if (name == "none" || p.exchanges_heads()) return ContextBalance::none;
-  return name == "headtail" ? ContextBalance::headtail : ContextBalance::documents;
+  if (p.exchanges_heads()) return ContextBalance::none;
+  switch (p.context_parallel_load_balancer) {
+    case ContextLoadBalancer::headtail:
+      return ContextBalance::headtail;
+    case ContextLoadBalancer::documents:
+    case ContextLoadBalancer::ptrr:
+      return ContextBalance::documents;
+    case ContextLoadBalancer::none:
+      break;
+  }
+  return ContextBalance::none;
 }
 
 std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegrees& degrees) {
@@ -170,19 +178,19 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   return layout;
 }
 
-std::string compute_dtype(const JobConfig& config) {
+Precision compute_dtype(const JobConfig& config) {
   const Training& t = config.training;
-  return t.dtype == "float64" ? t.dtype : t.mixed_precision_param;
+  return t.dtype == Precision::float64 ? t.dtype : t.mixed_precision_param;
 }
 
-std::string moment_dtype(const JobConfig& config) {
-  const bool narrow = config.optimizer.implementation == "fused_opt_states_bf16";
-  return narrow && config.training.dtype == "float32" ? "bfloat16" : config.training.dtype;
+Precision moment_dtype(const JobConfig& config) {
+  const bool narrow = config.optimizer.implementation == OptimizerImplementation::fused_opt_states_bf16;
+  return narrow && config.training.dtype == Precision::float32 ? Precision::bfloat16 : config.training.dtype;
 }
 
-std::string reduce_dtype(const JobConfig& config) {
+Precision reduce_dtype(const JobConfig& config) {
   const Training& t = config.training;
-  return t.dtype == "float64" ? t.dtype : t.mixed_precision_reduce;
+  return t.dtype == Precision::float64 ? t.dtype : t.mixed_precision_reduce;
 }
 
 ScheduleSteps schedule_steps(const JobConfig& config) {

@@ -46,11 +46,11 @@ ContextBalance context_balance(const Parallelism& parallelism);
 
 // The types that weights are gathered and computed in, and that gradients are reduced in: what the keys of
 // mixed precision say, or float64 where training.dtype says so.
-std::string compute_dtype(const JobConfig& config);
-std::string reduce_dtype(const JobConfig& config);
+Precision compute_dtype(const JobConfig& config);
+Precision reduce_dtype(const JobConfig& config);
 // Of the optimizer's moments: training.dtype, or bfloat16 beside float32 where optimizer.implementation says
 // so.
-std::string moment_dtype(const JobConfig& config);
+Precision moment_dtype(const JobConfig& config);
 
 // Sequences of a rank in one microbatch: of a pipeline, or else training.local_batch_size.
 std::int64_t microbatch_size(const JobConfig& config);

@@ -19,8 +19,7 @@ constexpr const char *kRecipe = "quantize.linear.float8.recipe_name",
 constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
-  return float8_recipe_named(config.float8_linear.recipe_name.value_or(""))
-      .value_or(Float8Recipe::tensorwise);
+  return config.float8_linear.recipe_name.value_or(Float8Recipe::tensorwise);
 }
 
 std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
@@ -102,8 +101,8 @@ void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, 
         {{kTensor, kRecipe, kFilter, "model.name"},
          fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 \"{}\" needs a multiple of {}; "
                      "{} = [\"{}\"] leaves it out",
-                     kTensor, ranks, size / ranks, size, module_of(rule), float8_recipe_name(recipe), granule,
-                     kFilter, name_in_layers(module_of(rule)))});
+                     kTensor, ranks, size / ranks, size, module_of(rule), name_of(recipe), granule, kFilter,
+                     name_in_layers(module_of(rule)))});
     return;
   }
 }
@@ -121,7 +120,7 @@ void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& lay
     broken.push_back({{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
                       fmt::format("a layer meets {} tokens of a microbatch of {} sequences of {} on a rank, "
                                   "and float8 \"{}\" needs a multiple of {}",
-                                  met, sequences, length, float8_recipe_name(recipe), granule)});
+                                  met, sequences, length, name_of(recipe), granule)});
   const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
   const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
   if (recipe == Float8Recipe::blockwise && degrees.context > 1 && run % granule != 0)
@@ -141,7 +140,7 @@ std::optional<Float8Options> float8_options(const JobConfig& config) {
 }
 
 std::string in_words(const Float8Options& options) {
-  return fmt::format("{}{}", float8_recipe_name(options.recipe), options.emulate ? ", emulated" : "");
+  return fmt::format("{}{}", name_of(options.recipe), options.emulate ? ", emulated" : "");
 }
 
 std::set<std::string> float8_weights(const JobConfig& config) {
@@ -158,8 +157,8 @@ std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegree
   const std::vector<ParameterRule> layers = float8_layers(config);
   if (layers.empty()) {
     broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
-                      fmt::format("no linear layer is left to float8 \"{}\": {}",
-                                  float8_recipe_name(options->recipe), fmt::join(left_out(config), "; "))});
+                      fmt::format("no linear layer is left to float8 \"{}\": {}", name_of(options->recipe),
+                                  fmt::join(left_out(config), "; "))});
     return broken;
   }
   check_parts(layers, options->recipe, degrees.tensor, broken);

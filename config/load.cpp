@@ -86,15 +86,16 @@ class Loader {
                       "through the whole run",
                       schedule.warmup_steps,
                       schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps", steps.warmup));
-    if (config_.optimizer.implementation == "foreach" || config_.optimizer.implementation == "for-loop")
+    if (const OptimizerImplementation named = config_.optimizer.implementation;
+        named == OptimizerImplementation::foreach || named == OptimizerImplementation::for_loop)
       config_.notes.push_back(
           fmt::format("optimizer.implementation = \"{}\": the update is part of the graph, as with \"{}\"; "
                       "the numbers are "
                       "the same",
-                      config_.optimizer.implementation, Optimizer().implementation));
+                      name_of(named), name_of(Optimizer().implementation)));
     for (const char* key : {"training.mixed_precision_param", "training.mixed_precision_reduce"})
       if (const auto given = origins_.assigned.find(key); given != origins_.assigned.end())
-        if (config_.training.dtype == "float64" && given->second.from_flag)
+        if (config_.training.dtype == Precision::float64 && given->second.from_flag)
           config_.notes.push_back(fmt::format(
               "without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
     for (const auto& [key, given] : origins_.assigned)

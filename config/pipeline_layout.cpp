@@ -114,7 +114,7 @@ class Division {
             {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
             "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
             "memory; take compile.memory_policy = \"default\" or \"full\"");
-    require(p_.expert_capacity_factor == 0 || p_.expert_overflow != "repeat",
+    require(p_.expert_capacity_factor == 0 || p_.expert_overflow != ExpertOverflow::repeat,
             {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", kDegree},
             "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
             "\"skip\" or \"drop\", or parallelism.expert_capacity_factor = 0");

@@ -171,7 +171,7 @@ void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
                 {"quantize.linear.float8.emulate", "model.converters", "job.device"},
                 "a CPU has no products of float8; quantize.linear.float8.emulate = true multiplies what they "
                 "stand for");
-  rules.require(device == TargetDevice::cpu || compute_dtype(config) == "bfloat16",
+  rules.require(device == TargetDevice::cpu || compute_dtype(config) == Precision::bfloat16,
                 {"training.mixed_precision_param", "model.converters"},
                 "products of float8 give bfloat16: set training.mixed_precision_param = \"bfloat16\", or "
                 "quantize.linear.float8.emulate = true");
@@ -179,7 +179,8 @@ void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
 
 void check_features(Rules& rules, const JobConfig& config, TargetDevice device) {
   rules.require(
-      config.training.dtype != "float64" || device == TargetDevice::cpu, {"training.dtype", "job.device"},
+      config.training.dtype != Precision::float64 || device == TargetDevice::cpu,
+      {"training.dtype", "job.device"},
       "float64 is for the CPU in this version; take float32 or bfloat16, or set job.device = \"cpu\"");
   const Validation& validation = config.validation;
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
@@ -249,7 +250,8 @@ void check_attention_kernel(Rules& rules, const JobConfig& config, TargetDevice 
   rules.require(config.compile.attention == Compile().attention || device == TargetDevice::cuda,
                 {"compile.attention"}, "is of GPUs, and the run is on the CPU; leave it out");
   rules.require(
-      config.compile.attention != "cudnn" || !config.debug.deterministic, {"compile.attention"},
+      config.compile.attention != AttentionKernel::cudnn || !config.debug.deterministic,
+      {"compile.attention"},
       "does not go with debug.deterministic = true, since its backward adds in any order; take \"flash\"");
 }
 

@@ -21,11 +21,10 @@
 #include <memory>
 
 #include "ops/attention/attention.h"
+#include "parallel/choices.h"
 #include "parallel/mesh.h"
 
 namespace rondo {
-
-enum class ContextExchange : std::uint8_t { all_gather, all_to_all };
 
 struct ContextParallelOptions {
   AxisGroup group{};

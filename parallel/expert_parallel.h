@@ -27,11 +27,10 @@
 #include <memory>
 #include <vector>
 
+#include "parallel/choices.h"
 #include "parallel/mesh.h"
 
 namespace rondo {
-
-enum class ExpertExchange : std::uint8_t { fixed_size, exact_counts };
 
 struct ExpertParallelOptions {
   AxisGroup group{};

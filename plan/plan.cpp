@@ -133,7 +133,7 @@ void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::Mem
 
 // Bytes of parameters and optimizer moments as they are saved, without the padding of shards.
 CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
-  const auto bytes_of = [&](const std::string& dtype) {
+  const auto bytes_of = [&](Precision dtype) {
     return plan.parameters * static_cast<std::int64_t>(c10::elementSize(float_named(dtype)));
   };
   const auto of = [&](ir::InputKind kind) { return plan.memory.input_bytes[static_cast<std::size_t>(kind)]; };

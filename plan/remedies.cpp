@@ -106,7 +106,7 @@ class Search {
     std::vector<Candidate> candidates;
     for (const Variant& layout : layouts(job_, world, plan_.device->ranks_per_node)) {
       add_candidates(layout, sequences, candidates);
-      if (layout.config.parallelism.fsdp_gradient_sync == "step")
+      if (layout.config.parallelism.fsdp_gradient_sync == GradientSync::step)
         add_candidates(with_other_gradient_sync(layout), sequences, candidates);
     }
     plan_fastest(std::move(candidates));

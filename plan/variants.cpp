@@ -144,8 +144,8 @@ std::vector<Variant> pipelines(const Variant& job) {
 }
 
 Variant with_other_gradient_sync(Variant job) {
-  std::string& sync = job.config.parallelism.fsdp_gradient_sync;
-  sync = sync == "step" ? "microbatch" : "step";
+  GradientSync& sync = job.config.parallelism.fsdp_gradient_sync;
+  sync = sync == GradientSync::step ? GradientSync::microbatch : GradientSync::step;
   return job;
 }
 

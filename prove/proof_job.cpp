@@ -48,14 +48,14 @@ JobConfig proof_job(const JobConfig& job) {
   c.training.seq_len = kSeqLen;
   c.training.steps = kProofSteps;
   c.training.max_norm = std::min(job.training.max_norm, kMaxNorm);
-  c.training.dtype = "float64";
+  c.training.dtype = Precision::float64;
   c.training.num_prefetch_batches = 0;
   Parallelism& p = c.parallelism;
   p.pipeline_parallel_degree = p.data_parallel_replicate_degree = p.data_parallel_shard_degree =
       p.context_parallel_degree = p.tensor_parallel_degree = p.expert_parallel_degree =
           p.expert_tensor_parallel_degree = 1;
-  p.expert_overflow = "repeat";
-  c.compile.dump = "none";
+  p.expert_overflow = ExpertOverflow::repeat;
+  c.compile.dump = GraphDump::none;
   c.compile.memory_budget_gib = 0;
   c.compile.fsdp_buckets.clear();  // they may name layers that the small model lacks
   c.checkpoint = {};
@@ -63,7 +63,7 @@ JobConfig proof_job(const JobConfig& job) {
   c.checkpoint.interval = 1'000'000;
   c.checkpoint.keep_latest_k = 0;
   c.metrics = {};
-  c.metrics.verbosity = "quiet";
+  c.metrics.verbosity = Verbosity::quiet;
   c.metrics.log_freq = 1;
   c.profiling = {};
   c.validation = {};

@@ -267,7 +267,7 @@ bool has_layout(const JobConfig& job, const ProofLayout& layout) {
   config.parallelism.expert_parallel_degree = layout.experts;
   config.parallelism.expert_tensor_parallel_degree = layout.expert_tensor;
   if (std::find(layout.settings.begin(), layout.settings.end(), kHeads) != layout.settings.end())
-    config.parallelism.context_parallel_rotate_method = "alltoall";
+    config.parallelism.context_parallel_rotate_method = ContextExchange::all_to_all;
   return layout.expert_ranks() % layout.experts == 0 &&
          broken_shares(config, {layout.tensor, layout.context}).empty() &&
          broken_pipeline(config, layout.microbatches).empty();

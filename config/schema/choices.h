@@ -8,10 +8,56 @@
 
 namespace rondo {
 
+// Dtypes of weights, of what is computed, and of optimizer state.
+enum class Precision : std::uint8_t { float32, bfloat16, float16, float64 };
+template <>
+inline constexpr auto kNamesOf<Precision> = std::to_array<std::string_view>({"float32", "bfloat16", "float16",
+                                                                             "float64"});
+
+enum class OptimizerName : std::uint8_t { adamw, adam };
+template <>
+inline constexpr auto kNamesOf<OptimizerName> = std::to_array<std::string_view>({"AdamW", "Adam"});
+
+// torch's ways to run the update. The last has moments in bf16; otherwise they are one here.
+enum class OptimizerImplementation : std::uint8_t { fused, foreach, for_loop, fused_opt_states_bf16 };
+template <>
+inline constexpr auto kNamesOf<OptimizerImplementation> =
+    std::to_array<std::string_view>({"fused", "foreach", "for-loop", "fused_opt_states_bf16"});
+
+// Shape of the learning rate's decay.
+enum class DecayType : std::uint8_t { linear, sqrt, cosine };
+template <>
+inline constexpr auto kNamesOf<DecayType> = std::to_array<std::string_view>({"linear", "sqrt", "cosine"});
+
 // What the backward of an eager run computes again; of a graph compile.memory_policy says it.
 enum class ActivationCheckpointMode : std::uint8_t { none, selective, full, memory_budget };
 template <>
 inline constexpr auto kNamesOf<ActivationCheckpointMode> =
     std::to_array<std::string_view>({"none", "selective", "full", "memory_budget"});
+
+// Which tokens of a sequence a rank has; ptrr is torchtitan's name of `documents`.
+enum class ContextLoadBalancer : std::uint8_t { headtail, documents, ptrr, none };
+template <>
+inline constexpr auto kNamesOf<ContextLoadBalancer> =
+    std::to_array<std::string_view>({"headtail", "documents", "ptrr", "none"});
+
+// Which graphs are written: after each pass, after the last one, or none.
+enum class GraphDump : std::uint8_t { all, final, none };
+template <>
+inline constexpr auto kNamesOf<GraphDump> = std::to_array<std::string_view>({"all", "final", "none"});
+
+// Of which ranks.
+enum class DumpRanks : std::uint8_t { first, all };
+template <>
+inline constexpr auto kNamesOf<DumpRanks> = std::to_array<std::string_view>({"first", "all"});
+
+// Whether training waits for the disk, or for a copy in memory.
+enum class AsyncMode : std::uint8_t { disabled, async };
+template <>
+inline constexpr auto kNamesOf<AsyncMode> = std::to_array<std::string_view>({"disabled", "async"});
+
+enum class Verbosity : std::uint8_t { quiet, normal, detailed };
+template <>
+inline constexpr auto kNamesOf<Verbosity> = std::to_array<std::string_view>({"quiet", "normal", "detailed"});
 
 }  // namespace rondo

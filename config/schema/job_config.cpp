@@ -6,7 +6,6 @@
 #include "config/schema/job_config.h"
 
 #include "config/schema/value_checks.h"
-#include "ops/float8/float8_recipe.h"
 
 namespace rondo {
 namespace {
@@ -62,8 +61,7 @@ const Fields& Float8Linear::fields() {
           "what shares a scale: a matrix (tensorwise), a row (rowwise), a row but for the gradients of "
           "weights, "
           "which stay in training.mixed_precision_param (rowwise_with_gw_hp), or 1 x 128 of activations and "
-          "128 x 128 of weights (blockwise); not set: tensorwise",
-          {.allowed = {kFloat8Recipes.begin(), kFloat8Recipes.end()}}),
+          "128 x 128 of weights (blockwise); not set: tensorwise"),
       field(
           "filter_fqns", &Float8Linear::filter_fqns,
           "parts of names of modules that keep their precision, as output; auto_filter_small_kn: and layers "
@@ -76,8 +74,7 @@ const Fields& Float8Linear::fields() {
 
 const Fields& Optimizer::fields() {
   static const Fields list = {
-      field("name", &Optimizer::name, "AdamW decays weights apart from the gradient, Adam through it",
-            {.allowed = {"AdamW", "Adam"}}),
+      field("name", &Optimizer::name, "AdamW decays weights apart from the gradient, Adam through it"),
       field("lr", &Optimizer::lr, "peak learning rate", {.minimum = 0}),
       field("beta1", &Optimizer::beta1, "decay of the first moment", {.minimum = 0, .below = 1}),
       field("beta2", &Optimizer::beta2, "decay of the second moment", {.minimum = 0, .below = 1}),
@@ -88,8 +85,7 @@ const Fields& Optimizer::fields() {
             "compile.fsdp_buckets, the first entry that names a parameter counts",
             {.check = groups_of_parameters}),
       field("implementation", &Optimizer::implementation,
-            "the graph's update for any of these; with the last, moments are bf16 beside f32",
-            {.allowed = {"fused", "foreach", "for-loop", "fused_opt_states_bf16"}}),
+            "the graph's update for any of these; with the last, moments are bf16 beside f32"),
   };
   return list;
 }
@@ -104,8 +100,7 @@ const Fields& LrScheduler::fields() {
       field("decay_ratio", &LrScheduler::decay_ratio,
             "share of the schedule that decays, at most what the warm-up leaves; not set: all of that",
             {.minimum = 0, .maximum = 1}),
-      field("decay_type", &LrScheduler::decay_type, "shape of the decay",
-            {.allowed = {"linear", "sqrt", "cosine"}}),
+      field("decay_type", &LrScheduler::decay_type, "shape of the decay"),
       field("min_lr_factor", &LrScheduler::min_lr_factor, "the decay ends at this times optimizer.lr",
             {.minimum = 0, .maximum = 1}),
   };
@@ -113,8 +108,8 @@ const Fields& LrScheduler::fields() {
 }
 
 const Fields& Training::fields() {
-  static const std::vector<std::string> dtypes = {"float32", "bfloat16"};
-  static const std::vector<std::string> state_dtypes = {"float32", "bfloat16", "float64"};
+  const auto dtypes = names_of({Precision::float32, Precision::bfloat16}),
+             state_dtypes = names_of({Precision::float32, Precision::bfloat16, Precision::float64});
   static const Fields list = {
       field("dataset", &Training::dataset,
             "name of a data set: text, which is data/corpus; one of training.datasets; or torchtitan's c4, "
@@ -227,7 +222,7 @@ const Fields& Compile::fields() {
             "on GPUs: the kernel of every attention; auto: the first of cudnn, flash, efficient and direct "
             "that "
             "can",
-            {.allowed = {"auto", "cudnn", "flash", "efficient", "direct"}}),
+            {.unset = "auto"}),
       field("matmul_algorithms", &Compile::matmul_algorithms,
             "with numerics \"rounds\", on GPUs: the file of `rondo tune`, which says by which algorithm of "
             "cuBLASLt each product is computed; empty: as LibTorch chooses"),
@@ -242,10 +237,8 @@ const Fields& Compile::fields() {
       field("cpu_offload_prefetch_n_layers", &Compile::cpu_offload_prefetch_n_layers,
             "blocks of the backward that an activation starts back ahead",
             {.minimum = 0, .maximum = 1e6, .unit = "layers"}),
-      field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none",
-            {.allowed = {"all", "final", "none"}}),
-      field("dump_ranks", &Compile::dump_ranks, "of which ranks: the first, or all, in graph/rank_R",
-            {.allowed = {"first", "all"}}),
+      field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none"),
+      field("dump_ranks", &Compile::dump_ranks, "of which ranks: the first, or all, in graph/rank_R"),
   };
   return list;
 }
@@ -264,7 +257,7 @@ const Fields& Checkpoint::fields() {
           {.minimum = 0, .maximum = 1e6, .unit = "checkpoints", .check = not_one}),
       field("async_mode", &C::async_mode,
             "disabled: training waits for the disk; async: it goes on after a copy in memory",
-            {.allowed = {"disabled", "async"}, .later = {"async_with_pinned_mem"}}),
+            {.later = {"async_with_pinned_mem"}}),
       field("load_step", &C::load_step, "resume from this step; -1: the newest that verifies",
             {.minimum = -1, .maximum = kMaxSteps, .unit = "steps"}),
       field("initial_load_path", &C::initial_load_path,
@@ -288,7 +281,7 @@ const Fields& Checkpoint::fields() {
       field("last_save_in_hf", &C::last_save_in_hf,
             "write the last weights as a Hugging Face folder too, step-N-hf beside the checkpoint"),
       field("export_dtype", &C::export_dtype, "type of weights that are saved alone",
-            {.allowed = {"float32", "float16", "bfloat16"}}),
+            {.allowed = names_of({Precision::float32, Precision::float16, Precision::bfloat16})}),
       field("enable_first_step_checkpoint", &C::enable_first_step_checkpoint, "save after step 1 too"),
       field("create_seed_checkpoint", &C::create_seed_checkpoint,
             "save the initial weights as step 0 and end; they are the same for every layout"),

@@ -17,6 +17,8 @@
 #include "config/schema/choices.h"
 #include "config/schema/parallelism.h"
 #include "config/schema/watching.h"
+#include "ops/attention/attention_choice.h"
+#include "ops/float8/float8_recipe.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -43,20 +45,20 @@ struct Model {
 };
 
 struct Float8Linear {
-  std::optional<std::string> recipe_name;  // unset: tensorwise
+  std::optional<Float8Recipe> recipe_name;  // unset: tensorwise
   std::vector<std::string> filter_fqns;
   bool emulate = false;
   static const Fields& fields();
 };
 
 struct Optimizer {
-  std::string name = "AdamW";  // AdamW | Adam
+  OptimizerName name = OptimizerName::adamw;
   double lr = 8e-4;
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
   std::vector<std::string> parameter_groups;
-  std::string implementation = "fused";
+  OptimizerImplementation implementation = OptimizerImplementation::fused;
   static const Fields& fields();
 };
 
@@ -64,7 +66,7 @@ struct LrScheduler {
   std::int64_t warmup_steps = 200;
   std::optional<std::int64_t> total_steps;  // unset: training.steps
   std::optional<double> decay_ratio;        // unset: all that is left after the warm-up
-  std::string decay_type = "linear";        // linear | sqrt | cosine
+  DecayType decay_type = DecayType::linear;
   double min_lr_factor = 0.0;
   static const Fields& fields();
 };
@@ -82,9 +84,9 @@ struct Training {
   std::int64_t seq_len = 2048;
   double max_norm = 1.0;
   std::int64_t steps = 10000;
-  std::string dtype = "float32";                   // float32 | bfloat16 | float64
-  std::string mixed_precision_param = "bfloat16";  // float32 | bfloat16
-  std::string mixed_precision_reduce = "float32";  // float32 | bfloat16
+  Precision dtype = Precision::float32;
+  Precision mixed_precision_param = Precision::bfloat16;
+  Precision mixed_precision_reduce = Precision::float32;
   bool document_attention = false, shuffle = true;
   std::int64_t num_prefetch_batches = 2;
   static const Fields& fields();
@@ -111,9 +113,10 @@ struct Compile {
   bool enable_fsdp_ag_rs_overlap = false;
   double cpu_offload_budget_gb = 100.0;
   std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 0;
-  std::string attention = "auto";                    // attention_choice.h
-  std::string matmul_algorithms;                     // a file (matmul_table.h); empty: LibTorch's
-  std::string dump = "final", dump_ranks = "first";  // all | final | none; first | all
+  std::optional<AttentionKernel> attention;  // unset: auto, the first that can
+  std::string matmul_algorithms;             // a file (matmul_table.h); empty: LibTorch's
+  GraphDump dump = GraphDump::final;
+  DumpRanks dump_ranks = DumpRanks::first;
   static const Fields& fields();
 };
 
@@ -121,17 +124,17 @@ struct Checkpoint {
   bool enable = false;
   std::string folder = "checkpoint";  // below job.dump_folder
   std::int64_t interval = 500;
-  std::int64_t keep_latest_k = 10;      // 0: all
-  std::string async_mode = "disabled";  // disabled | async
-  std::int64_t load_step = -1;          // -1: the newest that verifies
-  std::string initial_load_path;        // "": none
+  std::int64_t keep_latest_k = 10;  // 0: all
+  AsyncMode async_mode = AsyncMode::disabled;
+  std::int64_t load_step = -1;    // -1: the newest that verifies
+  std::string initial_load_path;  // "": none
   bool initial_load_model_only = true;
   bool initial_load_in_hf = false;
   bool initial_load_in_hf_quantized = false;
   std::vector<std::string> exclude_from_loading;  // of kExcludable
   bool last_save_model_only = false;
   bool last_save_in_hf = false;
-  std::string export_dtype = "float32";  // float32 | float16 | bfloat16; of weights that are saved alone
+  Precision export_dtype = Precision::float32;  // of weights that are saved alone
   bool enable_first_step_checkpoint = false;
   bool create_seed_checkpoint = false;
   bool load_only = false;

@@ -25,8 +25,7 @@ const Fields& Parallelism::fields() {
       field("fsdp_gradient_sync", &P::fsdp_gradient_sync,
             "how often a step of several microbatches reduce-scatters gradients: each microbatch its own, or "
             "once a step their sums, which every rank then keeps of whole gradients, in fp32; with one "
-            "microbatch both are the same",
-            {.allowed = {"microbatch", "step"}}),
+            "microbatch both are the same"),
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
             "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
@@ -36,14 +35,12 @@ const Fields& Parallelism::fields() {
       field(
           "context_parallel_rotate_method", &P::context_parallel_rotate_method,
           "how attention meets the tokens of other ranks: keys and values of whole sequences on every rank, "
-          "or heads exchanged for tokens",
-          {.allowed = {"allgather", "alltoall"}}),
+          "or heads exchanged for tokens"),
       field(
           "context_parallel_load_balancer", &P::context_parallel_load_balancer,
           "which tokens of a sequence a rank has, with allgather: neighbours, two parts of 2n for equal work "
           "under a causal mask, or blocks dealt by the work that the batch's documents make of them (ptrr is "
-          "torchtitan's name of that); alltoall needs none",
-          {.allowed = {"headtail", "documents", "ptrr", "none"}}),
+          "torchtitan's name of that); alltoall needs none"),
       field(
           "pipeline_parallel_degree", &P::pipeline_parallel_degree,
           "ranks of a pipeline, which divide the layers into stages; with 1 no other key of pipelines counts",
@@ -99,15 +96,14 @@ const Fields& Parallelism::fields() {
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
       field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
             "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
-            {.allowed = {"static", "standard"}, .later = {"deepep"}}),
+            {.later = {"deepep"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
             "that can come",
             {.minimum = 0, .maximum = 1 << 16}),
       field("expert_overflow", &P::expert_overflow,
             "a step whose experts have no room for all rows is repeated with room for them, where that fits "
-            "into memory, or skipped, or drops the tokens without room",
-            {.allowed = {"repeat", "skip", "drop"}}),
+            "into memory, or skipped, or drops the tokens without room"),
   };
   return list;
 }

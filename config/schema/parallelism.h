@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "compiler/ir/options.h"
+#include "config/schema/choices.h"
+#include "parallel/choices.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -16,14 +18,14 @@ struct Parallelism {
   std::int64_t data_parallel_replicate_degree = 1;  // -1: the copies that the other degrees leave
   std::int64_t data_parallel_shard_degree = -1;     // -1: the ranks that the other degrees leave
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::all_but_last;
-  std::string fsdp_gradient_sync = "microbatch";  // microbatch | step
+  GradientSync fsdp_gradient_sync = GradientSync::microbatch;
   std::int64_t tensor_parallel_degree = 1, expert_parallel_degree = 1, expert_tensor_parallel_degree = 1;
   std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
-  std::string context_parallel_rotate_method = "allgather";  // allgather | alltoall
-  std::string context_parallel_load_balancer = "headtail";   // headtail | documents | ptrr | none
-  std::string expert_parallel_comm_backend = "static";       // static | standard
-  double expert_capacity_factor = 0;                         // 0: room for all rows that can come
-  std::string expert_overflow = "repeat";                    // repeat | skip | drop
+  ContextExchange context_parallel_rotate_method = ContextExchange::all_gather;
+  ContextLoadBalancer context_parallel_load_balancer = ContextLoadBalancer::headtail;
+  ExpertExchange expert_parallel_comm_backend = ExpertExchange::fixed_size;
+  double expert_capacity_factor = 0;  // 0: room for all rows that can come
+  ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   // Of pipelines (config/pipeline_layout.h).
   std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
   std::int64_t pipeline_parallel_microbatch_size = 1;
@@ -34,7 +36,7 @@ struct Parallelism {
   std::string pipeline_parallel_layout;
   bool pipeline_parallel_expert_parallel_overlap = true;  // pairs of a schedule run as one
   bool has_pipeline() const { return pipeline_parallel_degree > 1; }
-  bool exchanges_heads() const { return context_parallel_rotate_method == "alltoall"; }
+  bool exchanges_heads() const { return context_parallel_rotate_method == ContextExchange::all_to_all; }
   static const Fields& fields();
 };
 

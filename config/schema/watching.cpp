@@ -15,10 +15,10 @@ const Fields& Metrics::fields() {
       field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
             {.check = not_empty}),
       field("disable_color_printing", &Metrics::disable_color_printing, "no colour on the console"),
-      field("verbosity", &Metrics::verbosity,
-            "what the console says beside steps, validations and warnings: quiet: nothing; normal: what the "
-            "run is made of, and how it ended; detailed: also what every pass did and the plan of the memory",
-            {.allowed = {"quiet", "normal", "detailed"}}),
+      field(
+          "verbosity", &Metrics::verbosity,
+          "what the console says beside steps, validations and warnings: quiet: nothing; normal: what the "
+          "run is made of, and how it ended; detailed: also what every pass did and the plan of the memory"),
       field("enable_csv", &Metrics::enable_csv, "write every step to metrics.csv, too, in job.dump_folder"),
       field("prometheus_file", &Metrics::prometheus_file,
             "a file that is replaced with the numbers of each line of the console, in Prometheus's text "

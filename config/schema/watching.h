@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "config/schema/choices.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -15,9 +16,9 @@ struct Metrics {
   bool enable_tensorboard = false;
   std::string save_tb_folder = "tb";
   bool disable_color_printing = false;
-  std::string verbosity = "normal";  // quiet | normal | detailed
-  bool enable_csv = false;           // metrics.csv in job.dump_folder
-  std::string prometheus_file;       // "": none
+  Verbosity verbosity = Verbosity::normal;
+  bool enable_csv = false;      // metrics.csv in job.dump_folder
+  std::string prometheus_file;  // "": none
   static const Fields& fields();
 };
 

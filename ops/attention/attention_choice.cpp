@@ -95,18 +95,7 @@ std::string objection(AttentionKernel kernel, const AttentionCase& c) {
   return "";
 }
 
-constexpr std::array<std::pair<std::string_view, AttentionKernel>, 4> kSettings{
-    {{"cudnn", AttentionKernel::cudnn},
-     {"flash", AttentionKernel::flash},
-     {"efficient", AttentionKernel::efficient},
-     {"direct", AttentionKernel::direct}}};
-
 std::atomic<std::optional<AttentionKernel>> requested;
-
-std::string_view setting_of(AttentionKernel kernel) {
-  return std::find_if(kSettings.begin(), kSettings.end(), [&](const auto& s) { return s.second == kernel; })
-      ->first;
-}
 
 Choice requested_choice(AttentionKernel kernel, const AttentionCase& c) {
   const std::string why = objection(kernel, c);
@@ -115,7 +104,7 @@ Choice requested_choice(AttentionKernel kernel, const AttentionCase& c) {
         ExitCode::config,
         fmt::format(
             "compile.attention = \"{}\": {}; \"auto\" selects the first kernel that supports the case",
-            setting_of(kernel), why));
+            name_of(kernel), why));
   return {kernel, "compile.attention"};
 }
 
@@ -156,14 +145,6 @@ const char* name(AttentionKernel kernel) {
 
 void set_attention_kernel(std::optional<AttentionKernel> kernel) { requested = kernel; }
 std::optional<AttentionKernel> requested_attention_kernel() { return requested; }
-
-std::optional<AttentionKernel> attention_kernel_of(std::string_view setting) {
-  if (setting == "auto") return std::nullopt;
-  const auto* setting_and_kernel = std::find_if(kSettings.begin(), kSettings.end(),
-                                                [&](const auto& entry) { return entry.first == setting; });
-  RONDO_ASSERT(setting_and_kernel != kSettings.end(), "a value of compile.attention that is not allowed");
-  return setting_and_kernel->second;
-}
 
 AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kernel; }
 

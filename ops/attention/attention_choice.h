@@ -21,13 +21,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "ops/attention/attention_mask.h"
+#include "support/enum_names.h"
 
 namespace rondo {
 
 enum class AttentionKernel : std::uint8_t { cudnn, flash, efficient, direct };
+template <>
+inline constexpr auto kNamesOf<AttentionKernel> = std::to_array<std::string_view>({"cudnn", "flash",
+                                                                                   "efficient", "direct"});
 
 // Returns the length below which a document is too short for flash. It is 128, or more if rows and
 // tokens allow more sequences than a launch takes (Note [Short documents] in
@@ -66,10 +69,6 @@ AttentionKernel choose_attention(const AttentionCase& c);
 // default: the first that supports the case. A forward and its backward must use the same setting.
 void set_attention_kernel(std::optional<AttentionKernel> kernel);
 std::optional<AttentionKernel> requested_attention_kernel();
-
-// Returns the kernel of a value of `compile.attention`; std::nullopt for "auto". REQUIRES: the
-// value is allowed.
-std::optional<AttentionKernel> attention_kernel_of(std::string_view setting);
 
 // Describes the choice for the log: "attention: flash (cuDNN is not deterministic)".
 std::string attention_kernel_in_words(const AttentionCase& c);

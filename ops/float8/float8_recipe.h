@@ -1,10 +1,9 @@
 // Recipes for the scales of float8 matrices. No LibTorch.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
-#include <string_view>
+
+#include "support/enum_names.h"
 
 namespace rondo {
 
@@ -16,16 +15,9 @@ enum class Float8Recipe : std::uint8_t {
   rowwise_with_gw_hp,  // the same, but the gradient of a weight is not a product of float8
   blockwise,           // one per 1 x 128 of an activation, and per 128 x 128 of a weight; powers of two
 };
-inline constexpr std::array<std::string_view, 4> kFloat8Recipes = {"tensorwise", "rowwise",
-                                                                   "rowwise_with_gw_hp", "blockwise"};
-constexpr std::string_view float8_recipe_name(Float8Recipe recipe) {
-  return kFloat8Recipes[static_cast<std::size_t>(recipe)];
-}
-constexpr std::optional<Float8Recipe> float8_recipe_named(std::string_view name) {
-  for (std::size_t i = 0; i < kFloat8Recipes.size(); ++i)
-    if (kFloat8Recipes[i] == name) return static_cast<Float8Recipe>(i);
-  return std::nullopt;
-}
+template <>
+inline constexpr auto kNamesOf<Float8Recipe> =
+    std::to_array<std::string_view>({"tensorwise", "rowwise", "rowwise_with_gw_hp", "blockwise"});
 
 // Both sizes of a weight, and the number of rows multiplied with it, are multiples of this.
 constexpr std::int64_t float8_granule(Float8Recipe recipe) {

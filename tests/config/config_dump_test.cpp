@@ -78,7 +78,7 @@ JobConfig random_config(unsigned seed) {
                            "rope_low_freq_factor", "rope_high_freq_factor"})
     config.model.sizes[name] = plain.model.sizes.at(name);
   config.training.global_batch_size = -1;
-  config.training.dtype = "float32";  // float64 is for one device
+  config.training.dtype = rondo::Precision::float32;  // float64 is for one device
   config.training.dataset_path = "a,b";
   config.training.dataset_weights = {0.1, 1.0 / 3};
   config.lr_scheduler.warmup_steps = 0;
@@ -92,7 +92,7 @@ JobConfig random_config(unsigned seed) {
   config.compile.passes = {"default"};
   config.compile.disable_passes.clear();
   config.compile.matmul_algorithms.clear();
-  config.compile.attention = "auto";
+  config.compile.attention.reset();
   config.training.datasets = {"a=b"};
   config.training.dataset = "a";
   config.validation.enable = config.profiling.enable_profiling = false;

@@ -16,6 +16,7 @@ using rondo::load_config;
 using rondo::load_text;
 using rondo::message_of;
 using rondo::model_config;
+using rondo::Precision;
 using rondo::TargetDevice;
 
 TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and a flag to a later one") {
@@ -88,11 +89,11 @@ TEST_CASE(
     "CPU") {
   const JobConfig config =
       load_text("", {"--training.dtype=float64", "--training.mixed_precision_reduce=bfloat16"});
-  CHECK(rondo::compute_dtype(config) == "float64");
-  CHECK(rondo::reduce_dtype(config) == "float64");
+  CHECK(rondo::compute_dtype(config) == Precision::float64);
+  CHECK(rondo::reduce_dtype(config) == Precision::float64);
   REQUIRE(config.notes.size() == 1);
   CHECK_THAT(config.notes[0], ContainsSubstring("without effect: training.mixed_precision_reduce"));
-  CHECK(rondo::compute_dtype(load_text("")) == "bfloat16");
+  CHECK(rondo::compute_dtype(load_text("")) == Precision::bfloat16);
   CHECK_THAT(message_of("", {"--training.dtype=float64", "--job.device=cuda"}),
              ContainsSubstring("--training.dtype=float64: float64 is for the CPU in this version"));
 }

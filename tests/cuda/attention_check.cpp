@@ -173,11 +173,11 @@ void check_long_rows(Checks& checks, c10::Device device) {
   Inputs draw(at::kBFloat16);
   const Tensors in = {draw.normal({1, tokens, 2, 128}), draw.normal({1, tokens, 1, 128}),
                       draw.normal({1, tokens, 1, 128}), draw.normal({1, tokens, 2, 128}), draw.normal({2})};
-  for (const char* kernel : {"cudnn", "flash"}) {
-    set_attention_kernel(attention_kernel_of(kernel));
+  for (const AttentionKernel kernel : {AttentionKernel::cudnn, AttentionKernel::flash}) {
+    set_attention_kernel(kernel);
     check(checks, device,
-          {fmt::format("attention, {} tokens, bf16, by {}", tokens, kernel), "attention", at::kBFloat16,
-           at::kDouble, 4 * rounding(at::kBFloat16), false, [in](const Place& place) {
+          {fmt::format("attention, {} tokens, bf16, by {}", tokens, name_of(kernel)), "attention",
+           at::kBFloat16, at::kDouble, 4 * rounding(at::kBFloat16), false, [in](const Place& place) {
              return place.type == at::kDouble ? formulas(in, Mask{""}, Tensor())
                                               : attention(in, Mask{""}, Tensor(), place);
            }});

@@ -107,13 +107,13 @@ TEST_CASE("heads that are too wide for every kernel are refused with advice") {
 }
 
 TEST_CASE("a requested kernel computes supported cases and refuses the others with the reason") {
-  const auto requested = [](AttentionCase c, const char* setting) {
-    c.requested = attention_kernel_of(setting);
+  const auto requested = [](AttentionCase c, std::optional<AttentionKernel> kernel) {
+    c.requested = kernel;
     return c;
   };
-  CHECK(choose_attention(requested(kLlama, "auto")) == AttentionKernel::cudnn);
-  CHECK(choose_attention(requested(kLlama, "efficient")) == AttentionKernel::efficient);
-  CHECK(choose_attention(requested(kLlama, "direct")) == AttentionKernel::direct);
+  CHECK(choose_attention(requested(kLlama, std::nullopt)) == AttentionKernel::cudnn);
+  CHECK(choose_attention(requested(kLlama, AttentionKernel::efficient)) == AttentionKernel::efficient);
+  CHECK(choose_attention(requested(kLlama, AttentionKernel::direct)) == AttentionKernel::direct);
   const auto refusal = [&](const AttentionCase& c) -> std::string {
     try {
       choose_attention(c);
@@ -123,14 +123,14 @@ TEST_CASE("a requested kernel computes supported cases and refuses the others wi
     }
     return "";
   };
-  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.documents = true; }), "cudnn")) ==
+  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.documents = true; }), AttentionKernel::cudnn)) ==
         "compile.attention = \"cudnn\": cuDNN does not support documents; \"auto\" selects the first kernel "
         "that supports the case");
   CHECK(
-      refusal(requested(kLatent, "flash")) ==
+      refusal(requested(kLatent, AttentionKernel::flash)) ==
       "compile.attention = \"flash\": flash does not support heads of 192 and 128 elements; \"auto\" selects "
       "the first kernel that supports the case");
-  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.width = 520; }), "direct")) ==
+  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.width = 520; }), AttentionKernel::direct)) ==
         "compile.attention = \"direct\": direct supports heads of at most 512 elements; \"auto\" selects "
         "the first kernel that supports the case");
 }

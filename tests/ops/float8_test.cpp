@@ -204,7 +204,7 @@ TEST_CASE("a linear layer in float8 approximates full precision, forward and bac
   using enum Float8Recipe;
   const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>(
       {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}}));
-  INFO(float8_recipe_name(recipe));
+  INFO(name_of(recipe));
   const Tensor x = at::randn({2, 128, 256}).requires_grad_(), weight = at::randn({384, 256}).requires_grad_();
   const Tensor gradient = at::randn({2, 128, 384});
   const Tensor y = float8_linear(x, weight, {recipe, /*emulate=*/true});

@@ -37,7 +37,7 @@ void require_float8(const JobConfig& config, const GpuFacts& gpu) {
       fmt::format(
           "model.converters = [\"float8\"]: {} has compute capability {}.{}, and float8 \"{}\" needs {}; "
           "quantize.linear.float8.emulate = true works on any",
-          gpu.name, gpu.major, gpu.minor, float8_recipe_name(float8->recipe),
+          gpu.name, gpu.major, gpu.minor, name_of(float8->recipe),
           float8->recipe == Float8Recipe::blockwise ? "9.0 (Hopper)" : "8.9 or above"));
 }
 
@@ -58,7 +58,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
   const GpuFacts facts = gpu_facts(taken.device);
   require_float8(config, facts);
-  set_attention_kernel(attention_kernel_of(config.compile.attention));
+  set_attention_kernel(config.compile.attention);
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;
   taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;

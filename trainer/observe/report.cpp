@@ -77,11 +77,11 @@ void Report::begin(const std::optional<Resumed>& resumed) {
 }
 
 void Report::tell(std::string_view line) const {
-  if (config_.metrics.verbosity != "quiet") log_info(line);
+  if (config_.metrics.verbosity != Verbosity::quiet) log_info(line);
 }
 
 void Report::tell_details(std::string_view line) const {
-  if (config_.metrics.verbosity == "detailed") log_info(line);
+  if (config_.metrics.verbosity == Verbosity::detailed) log_info(line);
 }
 
 void Report::log_training(const RunCosts& costs) {
@@ -137,7 +137,7 @@ void Report::log_experts(const Decoder& model, const TrainStepOptions& options) 
       fixed ? "\"static\" gathers the tokens of all of them" : "\"standard\" sends each row to one of them",
       rows->room, static_cast<double>(rows->bytes) / (1 << 20), rows->balanced,
       e.is_bounded() ? fmt::format("; of a step with more: parallelism.expert_overflow = \"{}\"",
-                                   config_.parallelism.expert_overflow)
+                                   name_of(config_.parallelism.expert_overflow))
                      : ": all that can come"));
   if (e.is_bounded()) line_overflow_.emplace();
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});

@@ -86,11 +86,11 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const TrainingPr
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }
-  start(std::move(pending), config_.async_mode == "disabled");
+  start(std::move(pending), config_.async_mode == AsyncMode::disabled);
 }
 
 bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress,
-                                 const std::string& dtype, std::string_view suffix) {
+                                 Precision dtype, std::string_view suffix) {
   Pending pending;
   pending.kind = Kind::model;
   pending.suffix = suffix;

@@ -51,10 +51,10 @@ class CheckpointSaver {
   // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is
   // settled first. A failure is a warning; too many in a row are Error(resources).
   void save(const std::vector<StatePart>& parts, const TrainingProgress& progress);
-  // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), under "step-N" + `suffix`, and
+  // Saves the parameters alone, in `dtype`, under "step-N" + `suffix`, and
   // waits for it. False: it failed, as a warning says.
   bool save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress,
-                  const std::string& dtype, std::string_view suffix);
+                  Precision dtype, std::string_view suffix);
   // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
   void stop_pruning();
   // Waits on rank 0 until the checkpoints that earlier saves replaced are deleted. Not collective;

@@ -95,7 +95,7 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
                      const std::string& where) {
   const std::string anew =
       ", or begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]";
-  const std::string key = "optimizer.name = ", name = to_toml(FieldValue(config.optimizer.name));
+  const std::string key = "optimizer.name = ", name = to_toml(field_value(config.optimizer.name));
   for (const std::string& setting : manifest.settings)
     if (setting.starts_with(key) && setting != key + name)
       throw Misfit(fmt::format("{} holds the moments of another optimizer; set {} (here {}){}", where,
@@ -106,7 +106,8 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
       throw Misfit(
           fmt::format("{} holds the optimizer's state in {}, which training.dtype = \"{}\" with "
                       "optimizer.implementation = \"{}\" would convert; set them back{}",
-                      where, tensor.dtype, config.training.dtype, config.optimizer.implementation, anew));
+                      where, tensor.dtype, name_of(config.training.dtype),
+                      name_of(config.optimizer.implementation), anew));
 }
 
 std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,

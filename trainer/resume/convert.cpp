@@ -80,7 +80,7 @@ at::ScalarType kept_dtype(const Exported& tensor, const hugging_face::Folder& fo
     const hugging_face::StoredTensor stored = folder.find(from.name);
     if (stored.scales == nullptr && stored.dtype() == first.dtype()) continue;
     const std::string& of_model = folder.config().dtype;
-    return of_model.empty() ? at::kFloat : float_named(of_model);
+    return of_model.empty() ? at::kFloat : float_named(value_named<Precision>("torch_dtype", of_model));
   }
   return float_in_file(first.dtype());
 }
@@ -153,7 +153,7 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
     tokens.bos = tokenizer->bos();
     tokens.eos = {tokenizer->eos()};
   }
-  hugging_face::FolderWriter writer(to, {facts.name, sizes, options.dtype, tokens},
+  hugging_face::FolderWriter writer(to, {facts.name, sizes, std::string(name_of(options.dtype)), tokens},
                                     hugging_face::parameters_of(*model),
                                     {.max_shard_bytes = options.max_shard_bytes,
                                      .tokenizer = options.tokenizer == "bytes" ? "" : options.tokenizer});

@@ -7,11 +7,12 @@
 #include <string>
 
 #include "checkpoint/hugging_face/config.h"
+#include "config/schema/choices.h"
 
 namespace rondo {
 
 struct ExportOptions {
-  std::string dtype = "bfloat16";  // float32 | float16 | bfloat16; rounds to nearest even
+  Precision dtype = Precision::bfloat16;  // rounded to nearest even
   // As for load_tokenizer. Its ids are written to generation_config.json, and its files are copied
   // next to the weights. "": no tokenizer.
   std::string tokenizer;
