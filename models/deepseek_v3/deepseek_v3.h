@@ -17,6 +17,11 @@
 
 namespace rondo {
 
+// What makes scores of the router's logits.
+enum class ScoreFunction : std::uint8_t { softmax, sigmoid };
+template <>
+inline constexpr auto kNamesOf<ScoreFunction> = std::to_array<std::string_view>({"softmax", "sigmoid"});
+
 struct DeepSeekV3Config : YarnSizes {
   static constexpr const char* kName = "deepseek_v3";
 
@@ -39,7 +44,7 @@ struct DeepSeekV3Config : YarnSizes {
   std::int64_t n_experts = 8;         // routed
   std::int64_t n_shared_experts = 2;  // one feed-forward of n_shared_experts * moe_hidden_dim
   std::int64_t top_k = 3;
-  std::string score_func = "softmax";
+  ScoreFunction score_func = ScoreFunction::softmax;
   std::int64_t n_expert_groups = 1;   // equal groups of neighbouring experts
   std::int64_t n_limited_groups = 1;  // groups that a token may route to
   bool route_norm = false;            // normalize the selected scores of a token to sum to 1

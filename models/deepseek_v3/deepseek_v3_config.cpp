@@ -33,8 +33,7 @@ Fields router_fields() {
   return {
       field("n_shared_experts", &C::n_shared_experts, "experts that every token takes",
             {.minimum = 0, .maximum = 1 << 10}),
-      field("score_func", &C::score_func, "what makes scores of the router's logits",
-            {.allowed = {"softmax", "sigmoid"}}),
+      field("score_func", &C::score_func, "what makes scores of the router's logits"),
       field("n_expert_groups", &C::n_expert_groups, "equal groups of neighbouring experts; divides n_experts",
             {.minimum = 1, .maximum = 1 << 16}),
       field("n_limited_groups", &C::n_limited_groups,
@@ -145,20 +144,34 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
 }
 
 Description DeepSeekV3Config::description() const {
-  const LatentAttention attention{n_heads,          q_lora_rank, kv_lora_rank,    qk_nope_head_dim,
-                                  qk_rope_head_dim, v_head_dim,  latent_norm_eps, score_scale(*this)};
-  const MixtureOfExperts experts{
-      {top_k, score_func == "sigmoid", n_expert_groups, n_limited_groups, route_norm, route_scale},
-      n_experts,
-      moe_hidden_dim,
-      moe_hidden_dim * n_shared_experts,
-      /*has_bias=*/true};
+  const LatentAttention attention{.heads = n_heads,
+                                  .q_rank = q_lora_rank,
+                                  .kv_rank = kv_lora_rank,
+                                  .plain_width = qk_nope_head_dim,
+                                  .rotated_width = qk_rope_head_dim,
+                                  .value_width = v_head_dim,
+                                  .norm_eps = latent_norm_eps,
+                                  .scale = score_scale(*this)};
+  const MixtureOfExperts experts{.router = {.top_k = top_k,
+                                            .sigmoid = score_func == ScoreFunction::sigmoid,
+                                            .n_groups = n_expert_groups,
+                                            .n_limited_groups = n_limited_groups,
+                                            .norm = route_norm,
+                                            .scale = route_scale},
+                                 .experts = n_experts,
+                                 .width = moe_hidden_dim,
+                                 .shared_width = moe_hidden_dim * n_shared_experts,
+                                 .has_bias = true};
   std::vector<Block> blocks(static_cast<std::size_t>(n_layers), {attention, experts});
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(n_dense_layers); ++layer)
     blocks[layer].feed_forward = FeedForward{ffn_hidden_dim};
-  return {{dim, vocab_size},       norm_eps,          {rope_theta, qk_rope_head_dim, yarn()},
-          torchtitan_weights(dim), std::move(blocks), load_balance_coeff,
-          sequence_balance_coeff};
+  return {.ends = {dim, vocab_size},
+          .norm_eps = norm_eps,
+          .rotary = {rope_theta, qk_rope_head_dim, yarn()},
+          .initial_weights = torchtitan_weights(dim),
+          .blocks = std::move(blocks),
+          .load_balance_coeff = load_balance_coeff,
+          .sequence_balance_coeff = sequence_balance_coeff};
 }
 
 }  // namespace rondo

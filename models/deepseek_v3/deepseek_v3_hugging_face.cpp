@@ -42,8 +42,8 @@ void read_deepseek_rest(FieldsReader& reader, FieldValues& sizes) {
 void write_rest(const FieldValues& sizes, Json& config) {
   const auto c = from_values<DeepSeekV3Config>(sizes);
   std::vector<std::string> problems;
-  if (c.score_func != "sigmoid")
-    problems.push_back("model.score_func = \"" + c.score_func + "\", and not \"sigmoid\"");
+  if (c.score_func != ScoreFunction::sigmoid)
+    problems.push_back(fmt::format("model.score_func = \"{}\", and not \"sigmoid\"", name_of(c.score_func)));
   if (c.n_shared_experts == 0) problems.push_back("model.n_shared_experts = 0");
   if (c.latent_norm_eps != kLatentNormEps)
     problems.push_back(fmt::format("model.latent_norm_eps = {}, and not 1e-6", c.latent_norm_eps));

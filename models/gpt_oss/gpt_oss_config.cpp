@@ -54,15 +54,14 @@ Description GptOssConfig::description() const {
   std::vector<Block> blocks;
   for (std::int64_t layer = 0; layer < n_layers; ++layer)
     blocks.push_back({layer % 2 == 0 ? windowed : with_sinks, clamped});
-  return {ends(),
-          norm_eps,
-          rotary,
-          equal_weights({Init::Kind::normal, 0.02, 0.0}),
-          std::move(blocks),
-          load_balance_coeff,
-          sequence_balance_coeff,
-          {},
-          {.router = "router"}};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = rotary,
+          .initial_weights = equal_weights({Init::Kind::normal, 0.02, 0.0}),
+          .blocks = std::move(blocks),
+          .load_balance_coeff = load_balance_coeff,
+          .sequence_balance_coeff = sequence_balance_coeff,
+          .names = {.router = "router"}};
 }
 
 }  // namespace rondo

@@ -76,8 +76,11 @@ Description Llama3Config::description() const {
   auto& mask = std::get<GroupedQueryAttention>(block.attention).mask;
   if (sliding_window > 0) mask.left = sliding_window - 1;
   mask.chunk = attention_chunk;
-  return {ends(), norm_eps, rotary(rope_theta, head_width()), torchtitan_weights(dim),
-          std::vector<Block>(static_cast<std::size_t>(n_layers), block)};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = rotary(rope_theta, head_width()),
+          .initial_weights = torchtitan_weights(dim),
+          .blocks = std::vector<Block>(static_cast<std::size_t>(n_layers), block)};
 }
 
 }  // namespace rondo

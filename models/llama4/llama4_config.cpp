@@ -77,15 +77,15 @@ Description Llama4Config::description() const {
     blocks.push_back({has_rope(layer) ? chunked : whole, routed});
     if (!has_experts(layer)) blocks.back().feed_forward = FeedForward{ffn_hidden_dim};
   }
-  return {ends(),
-          norm_eps,
-          rotary(rope_theta, head_width()),
-          equal_weights({Init::Kind::normal, 0.02, 0.0}),
-          std::move(blocks),
-          load_balance_coeff,
-          sequence_balance_coeff,
-          {attn_scale, floor_scale},
-          {"feed_forward", "router", "shared_expert"}};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = rotary(rope_theta, head_width()),
+          .initial_weights = equal_weights({Init::Kind::normal, 0.02, 0.0}),
+          .blocks = std::move(blocks),
+          .load_balance_coeff = load_balance_coeff,
+          .sequence_balance_coeff = sequence_balance_coeff,
+          .query_growth = {attn_scale, floor_scale},
+          .names = {"feed_forward", "router", "shared_expert"}};
 }
 
 }  // namespace rondo

@@ -21,11 +21,11 @@ Olmo2Config Olmo2Config::small() const {
 
 Description Olmo2Config::description() const {
   const Init cut_at_three_deviations{Init::Kind::truncated_normal, 0.02, 0.06};
-  return {ends(),
-          norm_eps,
-          {rope_theta, head_width()},
-          equal_weights(cut_at_three_deviations),
-          blocks(QkNorm::whole, NormPlacement::after)};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = {rope_theta, head_width()},
+          .initial_weights = equal_weights(cut_at_three_deviations),
+          .blocks = blocks(QkNorm::whole, NormPlacement::after)};
 }
 
 }  // namespace rondo

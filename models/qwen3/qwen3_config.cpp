@@ -20,11 +20,11 @@ Qwen3Config Qwen3Config::small() const {
 }
 
 Description Qwen3Config::description() const {
-  return {ends(),
-          norm_eps,
-          {rope_theta, head_width()},
-          equal_weights({Init::Kind::normal, 0.02, 0.0}),
-          blocks(QkNorm::per_head, NormPlacement::before)};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = {rope_theta, head_width()},
+          .initial_weights = equal_weights({Init::Kind::normal, 0.02, 0.0}),
+          .blocks = blocks(QkNorm::per_head, NormPlacement::before)};
 }
 
 }  // namespace rondo

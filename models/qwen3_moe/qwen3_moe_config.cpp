@@ -22,13 +22,13 @@ Qwen3MoeConfig Qwen3MoeConfig::small() const {
 
 Description Qwen3MoeConfig::description() const {
   const Block block{attention(QkNorm::per_head), experts({.top_k = top_k, .norm = route_norm})};
-  return {ends(),
-          norm_eps,
-          {rope_theta, head_width()},
-          equal_weights({Init::Kind::normal, 0.02, 0.0}),
-          std::vector<Block>(static_cast<std::size_t>(n_layers), block),
-          load_balance_coeff,
-          sequence_balance_coeff};
+  return {.ends = ends(),
+          .norm_eps = norm_eps,
+          .rotary = {rope_theta, head_width()},
+          .initial_weights = equal_weights({Init::Kind::normal, 0.02, 0.0}),
+          .blocks = std::vector<Block>(static_cast<std::size_t>(n_layers), block),
+          .load_balance_coeff = load_balance_coeff,
+          .sequence_balance_coeff = sequence_balance_coeff};
 }
 
 }  // namespace rondo

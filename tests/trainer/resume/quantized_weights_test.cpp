@@ -57,7 +57,8 @@ DeepSeekV3Config small_deepseek() {
   c.dim = 200, c.n_layers = 2, c.n_dense_layers = 1, c.n_heads = 3, c.vocab_size = 30, c.ffn_hidden_dim = 150;
   c.q_lora_rank = 20, c.kv_lora_rank = 129, c.qk_nope_head_dim = 16, c.qk_rope_head_dim = 8,
   c.v_head_dim = 90;
-  c.moe_hidden_dim = 140, c.n_experts = 4, c.n_shared_experts = 1, c.top_k = 2, c.score_func = "sigmoid";
+  c.moe_hidden_dim = 140, c.n_experts = 4, c.n_shared_experts = 1, c.top_k = 2,
+  c.score_func = ScoreFunction::sigmoid;
   return c;
 }
 
