@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/model_source.h"
-#include "config/derived.h"
+#include "config/paths.h"
 #include "support/flags/flags.h"
 
 namespace rondo {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/batch.h"
 #include "models/parts/model_spec.h"
 
 namespace rondo {

@@ -13,9 +13,11 @@
 #include <utility>
 
 #include "checkpoint/hugging_face/config.h"
-#include "config/derived.h"
+#include "config/batch.h"
+#include "config/device.h"
 #include "config/pipeline_layout.h"
 #include "config/rules.h"
+#include "config/schedule_steps.h"
 #include "config/schema/keys.h"
 #include "config/schema/unsupported.h"
 #include "config/torchtitan.h"
@@ -61,7 +63,7 @@ class Loader {
   }
 
  private:
-  // What `device` of derived.h says, but for what this machine lacks: that is no mistake of the
+  // What `device_of` says, but for what this machine lacks: that is no mistake of the
   // configuration.
   TargetDevice device_for_passes() const {
     return config_.job.device ? *config_.job.device : device_of(config_);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/compile_options.h"
 #include "config/schema/value_checks.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/layers.h"

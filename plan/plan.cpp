@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compiler/plan/report/memory_timeline.h"
+#include "config/compile_options.h"
 #include "config/float8.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/comm_record.h"

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "config/compile_options.h"
+#include "config/layout.h"
 #include "models/parts/model_spec.h"
 #include "parallel/pipeline/schedules.h"
 #include "support/error.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "config/derived.h"
 #include "config/schema/job_config.h"
 
 namespace rondo {

@@ -27,7 +27,7 @@ struct Job {
   std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
   std::string dump_folder = "./outputs", description = "default job";
   bool print_config = false;
-  std::optional<TargetDevice> device;   // unset: auto (derived.h)
+  std::optional<TargetDevice> device;   // unset: auto (device.h)
   std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
   std::int64_t time_margin_seconds = 120;
   static const Fields& fields();
@@ -72,21 +72,20 @@ struct LrScheduler {
 };
 
 struct Training {
-  std::string dataset = "text";         // or a name of a data set: dataset_path (derived.h)
+  std::string dataset = "text";         // or a name of a data set: training_path (paths.h)
   std::string dataset_path;             // "": what `dataset` means
   std::vector<std::string> datasets;    // "c4=/data/c4"
   std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
   std::string text_key = "text";
   std::string token_cache;         // "": beside the data
-  std::string tokenizer = "auto";  // what it means: tokenizer_name (derived.h)
+  std::string tokenizer = "auto";  // what it means: tokenizer_name (paths.h)
   std::int64_t local_batch_size = 8;
   std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
   std::int64_t seq_len = 2048;
   double max_norm = 1.0;
   std::int64_t steps = 10000;
   Precision dtype = Precision::float32;
-  Precision mixed_precision_param = Precision::bfloat16;
-  Precision mixed_precision_reduce = Precision::float32;
+  Precision mixed_precision_param = Precision::bfloat16, mixed_precision_reduce = Precision::float32;
   bool document_attention = false, shuffle = true;
   std::int64_t num_prefetch_batches = 2;
   static const Fields& fields();
@@ -105,7 +104,7 @@ struct Compile {
   std::vector<std::string> passes = {"default"};
   std::vector<std::string> disable_passes;
   Numerics numerics = Numerics::exact;
-  std::optional<MemoryPolicy> memory_policy;  // unset: auto, what activation_checkpoint.mode says (derived.h)
+  std::optional<MemoryPolicy> memory_policy;  // unset: auto, what activation_checkpoint.mode says
   double memory_budget_gib = 0;               // 0: activation_checkpoint.memory_budget counts
   std::vector<std::string> full_recompute_save_ops;
   bool full_recompute_all_to_all = false;
@@ -129,15 +128,12 @@ struct Checkpoint {
   std::int64_t load_step = -1;    // -1: the newest that verifies
   std::string initial_load_path;  // "": none
   bool initial_load_model_only = true;
-  bool initial_load_in_hf = false;
-  bool initial_load_in_hf_quantized = false;
+  bool initial_load_in_hf = false, initial_load_in_hf_quantized = false;
   std::vector<std::string> exclude_from_loading;  // of kExcludable
-  bool last_save_model_only = false;
-  bool last_save_in_hf = false;
+  bool last_save_model_only = false, last_save_in_hf = false;
   Precision export_dtype = Precision::float32;  // of weights that are saved alone
   bool enable_first_step_checkpoint = false;
-  bool create_seed_checkpoint = false;
-  bool load_only = false;
+  bool create_seed_checkpoint = false, load_only = false;
   std::int64_t max_failed_saves = 3;  // in a row
   static const Fields& fields();
 };
@@ -147,8 +143,7 @@ struct Validation {
   std::string dataset = "text";
   std::string dataset_path;  // "": what `dataset` means; of text the held-out documents of the training set
   double holdout_fraction = 0.05;
-  std::int64_t local_batch_size = 8;
-  std::int64_t seq_len = 2048;
+  std::int64_t local_batch_size = 8, seq_len = 2048;
   std::int64_t freq = 10;
   std::int64_t steps = 10;  // -1: once through the data
   static const Fields& fields();

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "config/layout.h"
 #include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "config/compile_options.h"
 #include "config/dump.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/layers.h"

@@ -8,7 +8,7 @@
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/plan/devices/devices.h"
-#include "config/derived.h"
+#include "config/device.h"
 #include "config/float8.h"
 #include "ops/attention/attention_choice.h"
 #include "parallel/groups/gpu.h"

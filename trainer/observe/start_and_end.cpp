@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "config/derived.h"
+#include "config/paths.h"
 #include "support/text/printable.h"
 #include "support/text/size_text.h"
 

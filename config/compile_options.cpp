@@ -1,0 +1,47 @@
+#include "config/compile_options.h"
+
+#include <array>
+
+#include "parallel/mesh.h"
+
+namespace rondo {
+
+MemoryPolicy policy_of_mode(ActivationCheckpointMode mode) {
+  constexpr std::array kPolicies = {MemoryPolicy::none, MemoryPolicy::selective, MemoryPolicy::full,
+                                    MemoryPolicy::budget};  // in the order of the modes
+  return kPolicies[static_cast<std::size_t>(mode)];
+}
+
+MemoryPolicy memory_policy(const JobConfig& config) {
+  return config.compile.memory_policy.value_or(policy_of_mode(config.activation_checkpoint.mode));
+}
+
+ReshardAfterForward reshard_after_forward(const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  const bool by_default = p.fsdp_reshard_after_forward == ReshardAfterForward::all_but_last;
+  return p.has_pipeline() && by_default ? ReshardAfterForward::never : p.fsdp_reshard_after_forward;
+}
+
+CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
+  const Compile& c = config.compile;
+  CompileOptions options;
+  options.device = device;
+  options.passes = c.passes;
+  options.disable_passes = c.disable_passes;
+  options.numerics = c.numerics;
+  options.memory_policy = memory_policy(config);
+  options.memory_budget = config.activation_checkpoint.memory_budget;
+  options.memory_budget_gib = c.memory_budget_gib;
+  options.full_recompute_save_ops = c.full_recompute_save_ops;
+  options.recompute_all_to_all = c.full_recompute_all_to_all;
+  options.is_stage = config.parallelism.has_pipeline();
+  options.loss_chunks = c.loss_chunks;
+  options.cpu_offload_budget_gib = c.cpu_offload_budget_gb;
+  options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
+  options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;
+  if (c.enable_fsdp_ag_rs_overlap) options.gather_group_suffix = kGatherGroupSuffix;
+  options.reshard_after_forward = reshard_after_forward(config);
+  return options;
+}
+
+}  // namespace rondo

@@ -1,0 +1,20 @@
+#include "config/dtypes.h"
+
+namespace rondo {
+
+Precision compute_dtype(const JobConfig& config) {
+  const Training& t = config.training;
+  return t.dtype == Precision::float64 ? t.dtype : t.mixed_precision_param;
+}
+
+Precision reduce_dtype(const JobConfig& config) {
+  const Training& t = config.training;
+  return t.dtype == Precision::float64 ? t.dtype : t.mixed_precision_reduce;
+}
+
+Precision moment_dtype(const JobConfig& config) {
+  const bool narrow = config.optimizer.implementation == OptimizerImplementation::fused_opt_states_bf16;
+  return narrow && config.training.dtype == Precision::float32 ? Precision::bfloat16 : config.training.dtype;
+}
+
+}  // namespace rondo
