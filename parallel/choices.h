@@ -1,5 +1,4 @@
-// How ranks share the work, where there are several ways. The names are those of the configuration. No
-// LibTorch.
+// Ways in which ranks share work. The names are those of the configuration. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,18 @@ enum class ExpertExchange : std::uint8_t { fixed_size, exact_counts };
 template <>
 inline constexpr auto kNamesOf<ExpertExchange> = std::to_array<std::string_view>({"static", "standard"});
 
-// What a step does whose experts get more rows than they have room for (expert_parallel.h).
+// What a step does when experts receive more tokens than they have capacity for
+// (expert_parallel.h).
 enum class ExpertOverflow : std::uint8_t {
-  repeat,  // change nothing, so that it can be repeated with room for all
+  repeat,  // change nothing, so that the step can be repeated with capacity for all tokens
   skip,    // change nothing
-  drop,    // go on without these rows
+  drop,    // train without these tokens
 };
 template <>
 inline constexpr auto kNamesOf<ExpertOverflow> = std::to_array<std::string_view>({"repeat", "skip", "drop"});
 
-// How often gradients are summed over the ranks that share one copy of the weights. Replicas always sum
-// once a step.
+// How often gradients are reduced over the ranks that share one copy of the weights. Replicas
+// always reduce once a step.
 enum class GradientSync : std::uint8_t { microbatch, step };
 template <>
 inline constexpr auto kNamesOf<GradientSync> = std::to_array<std::string_view>({"microbatch", "step"});

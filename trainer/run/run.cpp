@@ -137,7 +137,7 @@ void init_process_groups(Run& run, const Telemetry& tell) {
   run.groups->add(process_groups(config, run.layout, run.pipeline, rank));
   name_crash_file(run);
   // Only now has rank 0 taken the folder. Compiling again is cheaper than keeping the texts of all graphs.
-  if (config.compile.dump_ranks == "all" && rank != 0 && config.compile.dump != "none")
+  if (config.compile.dump_ranks == DumpRanks::all && rank != 0 && config.compile.dump != GraphDump::none)
     compiled(run, RunFolder::graph_folder_of(config.job.dump_folder, rank));
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "config/derived.h"
+#include "config/layout.h"
 #include "config/matmul_table.h"
 #include "config/pipeline_layout.h"
 #include "config/schema/job_config.h"

@@ -9,29 +9,29 @@
 #include <string_view>
 
 #include "checkpoint/safetensors/format.h"
+#include "config/schema/choices.h"
 #include "support/error.h"
 
 namespace rondo {
 
 struct FloatDtype {
   at::ScalarType type;
-  std::string_view config;                 // "bfloat16"
+  Precision config;
   const char* stored;                      // "bf16"
   std::optional<safetensors::Dtype> file;  // none: no weights are read from it
 };
 
 inline constexpr FloatDtype kFloatDtypes[] = {
-    {at::kDouble, "float64", "f64", std::nullopt},
-    {at::kFloat, "float32", "f32", safetensors::Dtype::f32},
-    {at::kBFloat16, "bfloat16", "bf16", safetensors::Dtype::bf16},
-    {at::kHalf, "float16", "f16", safetensors::Dtype::f16},
+    {at::kDouble, Precision::float64, "f64", std::nullopt},
+    {at::kFloat, Precision::float32, "f32", safetensors::Dtype::f32},
+    {at::kBFloat16, Precision::bfloat16, "bf16", safetensors::Dtype::bf16},
+    {at::kHalf, Precision::float16, "f16", safetensors::Dtype::f16},
 };
 
-// REQUIRES a name that a key of the configuration allows.
-inline at::ScalarType float_named(std::string_view config_name) {
+inline at::ScalarType float_named(Precision precision) {
   for (const FloatDtype& dtype : kFloatDtypes)
-    if (dtype.config == config_name) return dtype.type;
-  RONDO_ASSERT(false, "the name of the dtype was checked");
+    if (dtype.config == precision) return dtype.type;
+  RONDO_ASSERT(false, "every precision has a dtype");
 }
 
 // Throws Error(checkpoint) for what is no dtype of weights.

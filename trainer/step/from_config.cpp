@@ -8,7 +8,11 @@
 
 #include "compiler/analysis/memory_policy.h"
 #include "compiler/ops/op.h"
+#include "config/batch.h"
+#include "config/compile_options.h"
+#include "config/dtypes.h"
 #include "config/float8.h"
+#include "config/paths.h"
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
 #include "models/parts/model_spec.h"
@@ -51,16 +55,15 @@ Kept kept_by_op(std::string_view op) {
 }
 
 BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
-  if (a.mode == "none") return {};
-  if (a.mode == "full") return {.every = 1};
+  if (a.mode == ActivationCheckpointMode::none) return {};
+  if (a.mode == ActivationCheckpointMode::full) return {.every = 1};
   if (a.selective_ac_option == "op") return {.every = 1, .keeps = &kept_by_op};
   return {.every = std::stoll(a.selective_ac_option)};
 }
 
 ContextParallelOptions context_options(const JobConfig& c, const Layout& layout) {
   const ContextBalance balance = context_balance(c.parallelism);
-  return {layout.mesh.group(Axis::cp),
-          c.parallelism.exchanges_heads() ? ContextExchange::all_to_all : ContextExchange::all_gather,
+  return {layout.mesh.group(Axis::cp), c.parallelism.context_parallel_rotate_method,
           balance == ContextBalance::none       ? 1
           : balance == ContextBalance::headtail ? 2
                                                 : 0};
@@ -92,22 +95,19 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                 {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
                 context_options(c, layout),
                 {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
-                 c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
-                                                                        : ExpertExchange::exact_counts,
-                 c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
+                 c.parallelism.expert_parallel_comm_backend, c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
                  layout.mesh.coordinate(rank, Axis::etp), layout.mesh.group(kExpertTokenAxes)}};
-  o.gradient_sync =
-      c.parallelism.fsdp_gradient_sync == "step" ? GradientSync::step : GradientSync::microbatch;
-  const std::string& overflow = c.parallelism.expert_overflow;
-  o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
-                      : overflow == "skip" ? ExpertOverflow::skip
-                                           : ExpertOverflow::drop;
+  o.gradient_sync = c.parallelism.fsdp_gradient_sync;
+  o.expert_overflow = c.parallelism.expert_overflow;
   if (const std::optional<Float8Options> float8 = float8_options(c))
     o.float8 = [float8, weights = float8_weights(c)](const std::string& parameter) {
       return weights.contains(parameter) ? float8 : std::nullopt;
     };
-  o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
-                 c.optimizer.weight_decay};
+  o.optimizer = {.decoupled_weight_decay = c.optimizer.name == OptimizerName::adamw,
+                 .beta1 = c.optimizer.beta1,
+                 .beta2 = c.optimizer.beta2,
+                 .eps = c.optimizer.eps,
+                 .weight_decay = c.optimizer.weight_decay};
   if (!c.optimizer.parameter_groups.empty())
     o.update_of = [groups = read_parameter_groups(c.optimizer.parameter_groups),
                    optimizer = o.optimizer](const std::string& parameter) {
@@ -126,24 +126,24 @@ StepProgram compile_step(const JobConfig& c, const Layout& layout,
                          const std::shared_ptr<const Decoder>& model, const CompileRequest& request) {
   const TrainStepOptions options = step_options(c, layout, rank);
   if (!pipeline) return {make_train_step(model, options), request, c.validation.enable};
-  const PipelineSchedule schedule{pipeline->program, pipeline->proof, layout.mesh.coordinate(rank, Axis::pp),
-                                  layout.mesh.members(rank, Axis::pp)};
+  const PipelineSchedule schedule{.program = pipeline->program,
+                                  .proof = pipeline->proof,
+                                  .rank = layout.mesh.coordinate(rank, Axis::pp),
+                                  .ranks = layout.mesh.members(rank, Axis::pp)};
   return {make_pipeline_step(model, pipeline->stages, schedule.stages_of_rank(), options), schedule, request,
           c.validation.enable};
 }
 
-CompileRequest compile_request(const JobConfig& c, const std::string& device,
+CompileRequest compile_request(const JobConfig& c, TargetDevice device,
                                const std::filesystem::path& graph_folder,
                                const std::optional<MatmulTable>& matmuls) {
   CompileRequest request;
-  request.executor = !c.compile.enable                     ? ExecutorKind::eager
-                     : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
-                                                           : ExecutorKind::replay;
+  request.executor = c.compile.enable ? c.compile.executor : ExecutorKind::eager;
   request.options = compile_options(c, device);
   if (matmuls) request.options.matmul_algorithms = matmuls->algorithms();
-  if (!graph_folder.empty() && c.compile.dump != "none") {
+  if (!graph_folder.empty() && c.compile.dump != GraphDump::none) {
     request.dump_folder = graph_folder;
-    request.dump_all = c.compile.dump == "all";
+    request.dump_all = c.compile.dump == GraphDump::all;
   }
   return request;
 }
@@ -162,8 +162,10 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   o.accumulation = layout.microbatches;
   o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();
-  o.context = {layout.mesh.coordinate(environment.rank, Axis::cp), layout.mesh.degree(Axis::cp),
-               context_balance(c.parallelism), find_model_spec(c.model.name)->masks(c.model.sizes)};
+  o.context = {.rank = layout.mesh.coordinate(environment.rank, Axis::cp),
+               .ranks = layout.mesh.degree(Axis::cp),
+               .balance = context_balance(c.parallelism),
+               .masks = find_model_spec(c.model.name)->masks(c.model.sizes)};
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;

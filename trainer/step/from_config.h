@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "config/derived.h"
+#include "config/layout.h"
 #include "config/matmul_table.h"
 #include "config/pipeline_layout.h"
 #include "config/schema/job_config.h"
@@ -28,7 +28,7 @@ std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& 
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
 // `graph_folder`: where graphs are written; empty on ranks that write none. `matmuls`: the table of
 // compile.matmul_algorithms; without it LibTorch chooses the algorithms.
-CompileRequest compile_request(const JobConfig& config, const std::string& device,
+CompileRequest compile_request(const JobConfig& config, TargetDevice device,
                                const std::filesystem::path& graph_folder,
                                const std::optional<MatmulTable>& matmuls = std::nullopt);
 // Compiles the functions of a rank: of the whole model, or of its stages of a pipeline.

@@ -3,16 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "config/derived.h"
+#include "config/schedule_steps.h"
 
 namespace rondo {
 
 // `step` counts from 0. Linear warm-up, (step + 1) / warmup; then 1; then down to min_factor by
 // `decay_type`: linear 1 - x, sqrt 1 - sqrt(x), cosine (1 + cos(pi x)) / 2. One virtual step follows the
 // last, so that it is not 0.
-double lr_factor(std::int64_t step, const ScheduleSteps& schedule, const std::string& decay_type,
-                 double min_factor);
+double lr_factor(std::int64_t step, const ScheduleSteps& schedule, DecayType decay_type, double min_factor);
 
 }  // namespace rondo

@@ -23,6 +23,7 @@
 #include <random>
 
 #include "config/load.h"
+#include "config/paths.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "launch/rank_pool.h"
 #include "prove/differences.h"
@@ -139,7 +140,7 @@ class MutantRank {
   // Of graphs that were traced, or have been through passes already.
   StepProgram compile(const std::shared_ptr<TracedGraphs>& graphs,
                       const std::optional<PipelineLayout>& pipeline, bool passes) const {
-    CompileRequest request = compile_request(config_, "cpu", {});
+    CompileRequest request = compile_request(config_, TargetDevice::cpu, {});
     request.executor = ExecutorKind::interpreter;
     if (!passes) request.options.passes = {};
     request.traces = graphs;

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "compiler/execute/planned_step.h"
+#include "config/paths.h"
 #include "tests/compiler/execute/far_device.h"
 #include "tests/runs/metrics/scratch.h"
 #include "tests/trainer/step/small_job.h"
@@ -196,7 +197,7 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
     report.begin(std::nullopt);
     CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}, {}), groups,
                           &report);
-    CHECK(saver.save_model(far.parts(), progress, "bfloat16", /*suffix=*/""));
+    CHECK(saver.save_model(far.parts(), progress, Precision::bfloat16, /*suffix=*/""));
   }
   for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
   const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};

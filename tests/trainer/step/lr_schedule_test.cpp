@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/derived.h"
+#include "config/schedule_steps.h"
 #include "config/schema/job_config.h"
 
 namespace rondo {
@@ -15,7 +15,7 @@ namespace {
 struct Settings {
   std::int64_t steps, warmup;
   std::optional<double> decay_ratio;
-  const char* decay_type;
+  DecayType decay_type;
   double min_factor;
 };
 
@@ -34,14 +34,14 @@ std::vector<double> factors(const Settings& s) {
 
 TEST_CASE("each step has the learning rate that torchtitan gives it") {
   const std::vector<std::pair<Settings, std::vector<double>>> of_torchtitan = {
-      {{8, 4, {}, "linear", 0}, {0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25}},
-      {{8, 2, 0.5, "cosine", 0.1}, {0.5, 1, 1, 1, 1, 0.868198, 0.55, 0.231802}},
-      {{8, 0, 0.5, "sqrt", 0}, {1, 1, 1, 1, 1, 0.5, 0.292893, 0.133975}},
-      {{5, 0, 0.5, "linear", 0}, {1, 1, 1, 1, 0.5}},  // round(2.5) is 2 in Python
-      {{4, 4, {}, "linear", 0}, {0.25, 0.5, 0.75, 1}},
+      {{8, 4, {}, DecayType::linear, 0}, {0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25}},
+      {{8, 2, 0.5, DecayType::cosine, 0.1}, {0.5, 1, 1, 1, 1, 0.868198, 0.55, 0.231802}},
+      {{8, 0, 0.5, DecayType::sqrt, 0}, {1, 1, 1, 1, 1, 0.5, 0.292893, 0.133975}},
+      {{5, 0, 0.5, DecayType::linear, 0}, {1, 1, 1, 1, 0.5}},  // round(2.5) is 2 in Python
+      {{4, 4, {}, DecayType::linear, 0}, {0.25, 0.5, 0.75, 1}},
   };
   for (const auto& [settings, expected] : of_torchtitan) {
-    INFO(settings.steps << " steps, warm-up " << settings.warmup << ", " << settings.decay_type);
+    INFO(settings.steps << " steps, warm-up " << settings.warmup << ", " << name_of(settings.decay_type));
     CHECK_THAT(factors(settings), Catch::Matchers::Approx(expected).epsilon(1e-5));
   }
 }

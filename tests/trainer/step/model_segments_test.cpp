@@ -41,7 +41,7 @@ std::string list_model(const std::string& config_name, std::int64_t ranks,
   const Layout layout = resolve_layout(config, ranks);
   const TrainStepFunctions step =
       make_train_step(make_decoder(config.model.name, config.model.sizes), step_options(config, layout, 0));
-  CompileRequest request = compile_request(config, "cuda", {});
+  CompileRequest request = compile_request(config, TargetDevice::cuda, {});
   request.options.passes = {"default", "cudagraph"};
   const StepProgram compiled(step, request, config.validation.enable);
   std::string text = fmt::format("{}, {} rank{}{}{}\n", config_name, ranks, ranks == 1 ? "" : "s",

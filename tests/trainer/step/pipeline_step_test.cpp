@@ -45,7 +45,7 @@ struct PipelinedJob : SmallJob {
       : SmallJob(model, 1, with_microbatches(std::move(flags))) {}
   // The last one is empty but for the head.
   StepProgram compile_stages(ExecutorKind kind, const std::string& csv) const {
-    CompileRequest request = compile_request(config, "cpu", {});
+    CompileRequest request = compile_request(config, TargetDevice::cpu, {});
     request.executor = kind;
     const std::vector<StagePart> parts = {{0, 2, true, false}, {2, 0, false, false}, {2, 1, false, true}};
     return {make_pipeline_step(decoder, parts, {0, 1, 2}, options), schedule(csv), request, true};
@@ -114,7 +114,7 @@ std::int64_t pending_bytes(const char* model, const std::string& policy, bool re
   const PipelineFunctions functions = make_pipeline_step(
       job.decoder, {{0, 1, true, false}, {1, 1, false, false}, {2, 1, false, true}}, {1}, job.options);
   ir::Graph joint = trace(functions.stages[0].accumulate);
-  ir::run_pipeline(joint, compile_request(job.config, "cpu", {}).options, {}, ir::PipelineHalf::before_cut);
+  ir::run_pipeline(joint, compile_request(job.config, TargetDevice::cpu, {}).options, {}, ir::PipelineHalf::before_cut);
   std::int64_t bytes = 0;
   for (const ir::BodyGraph& body : cut_into_bodies(joint, {.whole_backward = false,
                                                           .divided_backward = true,

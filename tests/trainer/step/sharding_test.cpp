@@ -52,7 +52,7 @@ std::vector<ir::Graph> graphs_of(const LaidOut& job, std::int64_t rank = 0,
   const TrainStepFunctions step =
       make_train_step(make_decoder(config.model.name, config.model.sizes),
                       step_options(config, resolve_layout(config, job.ranks), rank));
-  CompileRequest request = compile_request(config, "cpu", {});
+  CompileRequest request = compile_request(config, TargetDevice::cpu, {});
   request.traces = traces;
   const StepProgram compiled(step, request, config.validation.enable);
   std::vector<ir::Graph> graphs;
@@ -240,7 +240,7 @@ TEST_CASE("how long the checks of large graphs take", "[.time]") {
     const auto traces = std::make_shared<TracedGraphs>();
     graphs_of(job, 0, traces);
     const ir::Graph& traced = traces->at("train_step");
-    const CompileOptions options = compile_request(config_of(job), "cpu", {}).options;
+    const CompileOptions options = compile_request(config_of(job), TargetDevice::cpu, {}).options;
     std::vector<Times> rounds;
     for (int round = 0; round < 5; ++round) rounds.push_back(times_of_checks(traced, options));
     const auto median = [&](double Times::*of) {

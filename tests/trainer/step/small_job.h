@@ -27,12 +27,13 @@ struct SmallJob {
       : config(load_config(flags(model, more))), layout(resolve_layout(config, ranks)), rank(ranks - 1) {
     decoder = make_decoder(config.model.name, config.model.sizes);
     options = step_options(config, layout, rank);
-    if (config.activation_checkpoint.mode == "full") options.checkpoint = {.every = 1};
+    if (config.activation_checkpoint.mode == ActivationCheckpointMode::full)
+      options.checkpoint = {.every = 1};
     step = make_train_step(decoder, options);
   }
 
   StepProgram compile(ExecutorKind kind) const {
-    CompileRequest request = compile_request(config, "cpu", {});
+    CompileRequest request = compile_request(config, TargetDevice::cpu, {});
     request.executor = kind;
     return {step, request, /*with_validation=*/true};
   }

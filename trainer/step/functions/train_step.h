@@ -30,22 +30,11 @@
 
 #include "compiler/trace/step_function.h"
 #include "models/parts/decoder.h"
+#include "parallel/choices.h"
 #include "parallel/rank_context.h"
 #include "trainer/step/functions/optimizer.h"
 
 namespace rondo {
-
-// What a step does when experts receive more tokens than they have room for
-// (parallel/expert_parallel.h).
-enum class ExpertOverflow : std::uint8_t {
-  repeat,  // change nothing, so that the step can be repeated with room for all tokens
-  skip,    // change nothing
-  drop,    // train without these tokens
-};
-
-// How often gradients are reduced over the ranks that share one copy of the weights. Replicas
-// always reduce once a step.
-enum class GradientSync : std::uint8_t { microbatch, step };
 
 struct TrainStepOptions {
   std::int64_t local_batch_size = 1;
