@@ -1,5 +1,5 @@
-// Without --world the step is traced for few ranks, but for two at least where the degrees leave that open: a
-// graph of one rank has no types of sharding that could be wrong.
+// Without --world the step is traced for few ranks, at least two if a degree is -1: the graph of one
+// rank has no sharding that a rule could refuse.
 #include "apps/check_options.h"
 
 #include <cstdio>
@@ -14,17 +14,19 @@
 namespace rondo {
 namespace {
 
-// Throws what resolve_layout throws where no number of ranks fits.
+// Returns the fewest ranks that the degrees allow, and at least two if a degree is -1. Throws what
+// resolve_layout throws if no number of ranks fits.
 std::int64_t few_ranks(const JobConfig& config) {
   constexpr std::int64_t kMostTimes = 1024;
   const Parallelism& p = config.parallelism;
   std::int64_t known = 1;
+  bool is_open = false;
   for (const std::int64_t degree :
        {p.pipeline_parallel_degree, p.data_parallel_replicate_degree, p.data_parallel_shard_degree,
-        p.context_parallel_degree, p.tensor_parallel_degree})
+        p.context_parallel_degree, p.tensor_parallel_degree}) {
     known *= degree > 0 ? degree : 1;
-  const bool is_open = p.data_parallel_replicate_degree < 0 || p.data_parallel_shard_degree < 0 ||
-                       p.tensor_parallel_degree < 0;
+    is_open |= degree < 0;
+  }
   for (std::int64_t times = 2; is_open && times <= kMostTimes; ++times) {
     try {
       resolve_layout(config, known * times);
