@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "config/paths.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/nccl.h"
 #include "support/crash_report.h"

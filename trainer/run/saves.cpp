@@ -7,6 +7,8 @@
 #include "checkpoint/committed.h"
 #include "checkpoint/hugging_face/folder_writer.h"
 #include "checkpoint/save.h"
+#include "config/batch.h"
+#include "config/paths.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
