@@ -13,4 +13,11 @@ shift || true
 cores=$(nproc)
 memory_jobs=$(awk '/^MemAvailable/ { print int($2 / 1572864) }' /proc/meminfo)
 jobs=$((memory_jobs < cores ? memory_jobs : cores))
-exec ninja -C "build/$preset" -j "$((jobs > 0 ? jobs : 1))" --quiet "$@"
+build=(ninja -C "build/$preset" -j "$((jobs > 0 ? jobs : 1))")
+# Progress on a terminal is one line that ninja overwrites; elsewhere it is a line for each tenth of the build.
+if [[ -t 1 ]]; then
+  NINJA_STATUS='[%f/%t, %es] ' exec "${build[@]}" "$@"
+fi
+NINJA_STATUS='[%f/%t, %es] ' "${build[@]}" "$@" | awk -F '[][/,]' '
+  !/^\[[0-9]+\/[0-9]+, / { print; fflush(); next }
+  int(10 * $2 / $3) > tenth { tenth = int(10 * $2 / $3); print "built " $2 " of " $3 " steps," $4; fflush() }'
