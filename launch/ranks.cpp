@@ -139,16 +139,16 @@ void Ranks::read_progress() {
 }
 
 std::vector<RankStatus> Ranks::statuses() const {
-  std::vector<RankStatus> variables;
+  std::vector<RankStatus> statuses;
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (const auto seen = rank.page->seen())
-      variables.push_back(
+      statuses.push_back(
           rank_status_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
   }
-  sort_by_progress(variables);
-  if (variables.size() > 2) variables.erase(variables.begin() + 1, variables.end() - 1);
-  return variables;
+  sort_by_progress(statuses);
+  if (statuses.size() > 2) statuses.erase(statuses.begin() + 1, statuses.end() - 1);
+  return statuses;
 }
 
 void Ranks::serve() {

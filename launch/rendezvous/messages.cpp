@@ -239,7 +239,7 @@ std::optional<Start> to_start(const Json& message) {
 Json to_json(const Ended& ended) {
   Json message = {{"type", "ended"}, {"generation", ended.generation}, {"codes", ended.codes}};
   if (ended.first) message["first"] = failure_to_json(*ended.first);
-  for (const RankStatus& status : ended.statuses) message["standings"].push_back(to_json(status));
+  for (const RankStatus& status : ended.statuses) message["statuses"].push_back(to_json(status));
   return message;
 }
 
@@ -251,8 +251,8 @@ std::optional<Ended> to_ended(const Json& message) {
     for (const JsonView& code : items(fields.at("codes"), kMaxCodes))
       ended.codes.push_back(static_cast<int>(code.integer(0, 255)));
     if (fields.raw().contains("first")) ended.first = failure_of(fields.at("first"));
-    if (fields.raw().contains("standings"))
-      for (const JsonView& status : items(fields.at("standings"), kMaxStatuses))
+    if (fields.raw().contains("statuses"))
+      for (const JsonView& status : items(fields.at("statuses"), kMaxStatuses))
         ended.statuses.push_back(rank_status_of_json(status));
     return ended;
   });

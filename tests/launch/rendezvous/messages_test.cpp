@@ -92,7 +92,7 @@ TEST_CASE("messages survive a round trip") {
   ended.statuses = {{1, 11, 80, true, false, 3.5, "at aten.mm", "", "layers.0"},
                     {0, 12, 88, false, true, 3, "in x", "x", ""}};
   travelled = Json::parse(to_json(ended).dump(-1, ' ', false, Json::error_handler_t::replace));
-  CHECK(to_json(*to_ended(travelled))["standings"] == travelled["standings"]);
+  CHECK(to_json(*to_ended(travelled))["statuses"] == travelled["statuses"]);
 }
 
 // Reads `sound` with each field dropped, or given a value of another type.
@@ -120,7 +120,7 @@ TEST_CASE("a message with any field missing or damaged is refused") {
   check_every_field(Json::parse(to_json(Ended{0, std::nullopt, {1}}).dump()), to_ended);
   const auto read_status = [](const Json& status) {
     Json ended = to_json(Ended{0, std::nullopt, {1}});
-    ended["standings"] = {status};
+    ended["statuses"] = {status};
     return to_ended(Json::parse(ended.dump()));
   };
   Json status = to_json(RankStatus{1, 11, 80, false, false, 3, "w", "c", "m"});
