@@ -5,7 +5,7 @@
 
 #include "apps/check_options.h"
 #include "apps/worker_commands.h"
-#include "config/device.h"
+#include "config/derived/device.h"
 #include "plan/plan.h"
 
 namespace rondo {

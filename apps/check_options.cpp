@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "apps/plan_options.h"
+#include "config/derived/layout.h"
 #include "config/dump.h"
-#include "config/layout.h"
 #include "config/load.h"
 #include "support/error.h"
 #include "support/flags/flags.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/model_source.h"
-#include "config/paths.h"
+#include "config/derived/paths.h"
 #include "support/flags/flags.h"
 
 namespace rondo {

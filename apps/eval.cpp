@@ -8,8 +8,8 @@
 
 #include "apps/eval_options.h"
 #include "apps/worker_commands.h"
-#include "config/dtypes.h"
-#include "config/float8.h"
+#include "config/derived/dtypes.h"
+#include "config/derived/float8.h"
 #include "datasets/loader.h"
 #include "runs/metrics/step_metrics.h"
 #include "support/error.h"

@@ -1,7 +1,7 @@
 // `rondo launch`: torchrun's command line, without Python. A configuration that no rank can run is refused
 // here, once and before any rank starts.
 #include "apps/commands.h"
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/load.h"
 #include "launch/launcher.h"
 #include "launch/options.h"

@@ -8,9 +8,9 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/committed.h"
-#include "config/device.h"
+#include "config/derived/device.h"
+#include "config/derived/paths.h"
 #include "config/load.h"
-#include "config/paths.h"
 #include "datasets/documents/files.h"
 #include "support/error.h"
 #include "support/files/file.h"

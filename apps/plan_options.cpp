@@ -3,7 +3,7 @@
 // starts.
 #include "apps/plan_options.h"
 
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/load.h"
 #include "parallel/pipeline/picture.h"
 #include "support/flags/flags.h"

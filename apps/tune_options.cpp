@@ -1,7 +1,7 @@
 #include "apps/tune_options.h"
 
 #include "apps/plan_options.h"
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/load.h"
 #include "support/error.h"
 #include "support/flags/flags.h"

@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "checkpoint/hugging_face/config.h"
-#include "config/batch.h"
-#include "config/device.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/batch.h"
+#include "config/derived/device.h"
+#include "config/derived/pipeline_layout.h"
+#include "config/derived/schedule_steps.h"
 #include "config/rules.h"
-#include "config/schedule_steps.h"
 #include "config/schema/keys.h"
 #include "config/schema/unsupported.h"
 #include "config/torchtitan.h"

@@ -14,7 +14,7 @@
 
 #include "compiler/plan/cost_model.h"
 #include "compiler/plan/simulate.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 #include "parallel/pipeline/layers.h"
 #include "parallel/pipeline/simulate.h"
 #include "trainer/step/step_program.h"

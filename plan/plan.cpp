@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "compiler/plan/report/memory_timeline.h"
-#include "config/compile_options.h"
-#include "config/float8.h"
+#include "config/derived/compile_options.h"
+#include "config/derived/float8.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/comm_record.h"
 #include "runs/metrics/flops.h"

@@ -15,7 +15,7 @@
 #include "compiler/plan/cost_model.h"
 #include "compiler/plan/report/memory_report.h"
 #include "compiler/plan/simulate.h"
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/schema/job_config.h"
 #include "plan/pipeline_plan.h"
 #include "trainer/step/expert_rows.h"

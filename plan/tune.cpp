@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/plan/matmul_products.h"
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "ops/matmul/matmul.h"
 #include "plan/pipeline_plan.h"
 #include "trainer/device/compute_device.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "config/matmul_table.h"
+#include "config/derived/matmul_table.h"
 #include "config/schema/job_config.h"
 
 namespace rondo {

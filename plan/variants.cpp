@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 
-#include "config/compile_options.h"
-#include "config/layout.h"
+#include "config/derived/compile_options.h"
+#include "config/derived/layout.h"
 #include "models/parts/model_spec.h"
 #include "parallel/pipeline/schedules.h"
 #include "support/error.h"
@@ -191,7 +191,8 @@ std::vector<Variant> memory_policies(const Variant& job) {
     if (policy != kOffloading || !job.config.parallelism.has_pipeline())
       variants.push_back(with_policy(job, policy));
   const MemoryPolicy own = memory_policy(job.config);
-  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies)) variants.push_back(job);
+  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies))
+    variants.push_back(job);
   return variants;
 }
 

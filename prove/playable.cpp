@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 
 namespace rondo {
 namespace {

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 #include "config/schema/keys.h"
 #include "models/parts/model_spec.h"
 #include "support/error.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/schema/job_config.h"
 
 namespace rondo {

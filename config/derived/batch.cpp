@@ -1,4 +1,4 @@
-#include "config/batch.h"
+#include "config/derived/batch.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "config/compile_options.h"
+#include "config/derived/compile_options.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "config/device.h"
+#include "config/derived/device.h"
 
 #include "support/error.h"
 #include "support/machine/gpus.h"

@@ -1,11 +1,11 @@
 // Rules return what is broken instead of throwing: the checker of a configuration asks with the degrees that
 // are known, and the layout asks again when the number of ranks is.
-#include "config/divisibility.h"
+#include "config/derived/divisibility.h"
 
 #include <fmt/format.h>
 
-#include "config/batch.h"
-#include "config/float8.h"
+#include "config/derived/batch.h"
+#include "config/derived/float8.h"
 #include "models/parts/model_spec.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "config/dtypes.h"
+#include "config/derived/dtypes.h"
 
 namespace rondo {
 

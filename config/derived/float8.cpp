@@ -1,6 +1,6 @@
 // Layers are chosen as torchtitan does (components/quantization/float8.py), by sizes of whole weights. Ranks
 // that share a layer must then be able to multiply their parts.
-#include "config/float8.h"
+#include "config/derived/float8.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "config/batch.h"
+#include "config/derived/batch.h"
 #include "models/parts/model_spec.h"
 
 namespace rondo {

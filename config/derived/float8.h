@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/divisibility.h"
+#include "config/derived/divisibility.h"
 #include "config/schema/job_config.h"
 #include "ops/float8/float8_recipe.h"
 

@@ -1,12 +1,12 @@
-#include "config/layout.h"
+#include "config/derived/layout.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "config/batch.h"
-#include "config/divisibility.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/batch.h"
+#include "config/derived/divisibility.h"
+#include "config/derived/pipeline_layout.h"
 #include "support/error.h"
 
 namespace rondo {

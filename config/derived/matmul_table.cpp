@@ -1,4 +1,4 @@
-#include "config/matmul_table.h"
+#include "config/derived/matmul_table.h"
 
 #include <fmt/format.h>
 

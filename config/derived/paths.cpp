@@ -1,6 +1,6 @@
 // A data set has a path of its own, an entry of training.datasets, or the folder of its name below data/. The
 // checks of a configuration and the run read the same functions, so they cannot disagree.
-#include "config/paths.h"
+#include "config/derived/paths.h"
 
 #include <fmt/format.h>
 

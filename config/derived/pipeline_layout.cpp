@@ -1,14 +1,14 @@
 // One of four keys says how layers are divided, or the schedule does by its usual number of stages; a name or
 // a CSV file says the schedule. All of it is read first, so that one check names every mistake. A schedule
 // with a name is proven when its program is made; a file has its whole program, so it is proven at once.
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "config/compile_options.h"
+#include "config/derived/compile_options.h"
 #include "config/schema/value_checks.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/layers.h"

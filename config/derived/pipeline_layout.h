@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "config/divisibility.h"
-#include "config/layout.h"
+#include "config/derived/divisibility.h"
+#include "config/derived/layout.h"
 #include "config/schema/job_config.h"
 #include "models/parts/parameter_table.h"
 #include "parallel/pipeline/prove.h"

@@ -1,4 +1,4 @@
-#include "config/schedule_steps.h"
+#include "config/derived/schedule_steps.h"
 
 #include <algorithm>
 #include <cmath>

@@ -26,7 +26,7 @@ struct Parallelism {
   ExpertExchange expert_parallel_comm_backend = ExpertExchange::fixed_size;
   double expert_capacity_factor = 0;  // 0: room for all rows that can come
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
-  // Of pipelines (config/pipeline_layout.h).
+  // Of pipelines (config/derived/pipeline_layout.h).
   std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
   std::int64_t pipeline_parallel_microbatch_size = 1;
   std::optional<std::int64_t> pipeline_parallel_layers_per_stage,

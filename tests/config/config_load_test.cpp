@@ -3,11 +3,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "checkpoint/hugging_face/config.h"
-#include "config/device.h"
-#include "config/dtypes.h"
+#include "config/derived/device.h"
+#include "config/derived/dtypes.h"
 #include "config/dump.h"
-#include "config/layout.h"
-#include "config/schedule_steps.h"
+#include "config/derived/layout.h"
+#include "config/derived/schedule_steps.h"
 #include "models/llama3/llama3.h"
 #include "models/parts/model_spec.h"
 #include "tests/config/config_texts.h"

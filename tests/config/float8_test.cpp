@@ -1,12 +1,12 @@
 // Which linear layers multiply in float8, and what is refused.
-#include "config/float8.h"
+#include "config/derived/float8.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>
 #include <iterator>
 
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;

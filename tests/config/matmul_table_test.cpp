@@ -1,4 +1,4 @@
-#include "config/matmul_table.h"
+#include "config/derived/matmul_table.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

@@ -1,11 +1,11 @@
 // What the keys of pipelines come to: stages, schedules, microbatches, and what is refused.
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "config/compile_options.h"
+#include "config/derived/compile_options.h"
 #include "config/dump.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/layers.h"

@@ -6,10 +6,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "config/derived/layout.h"
+#include "config/derived/paths.h"
 #include "config/dump.h"
-#include "config/layout.h"
 #include "config/load.h"
-#include "config/paths.h"
 #include "config/schema/keys.h"
 #include "config/schema/unsupported.h"
 #include "tests/config/config_texts.h"

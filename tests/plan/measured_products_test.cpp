@@ -26,9 +26,9 @@ class TunedJob {
   // Writes a table of the step's products, each of `us` by an algorithm or by LibTorch.
   std::string table(const std::string& device, double us, const std::string& algorithm = kAlgorithm) {
     const JobConfig job = config();
-    const auto functions =
-        compile_step(job, resolve_layout(job, 1), std::nullopt, 0,
-                     make_decoder(job.model.name, job.model.sizes), compile_request(job, TargetDevice::cuda, {}));
+    const auto functions = compile_step(job, resolve_layout(job, 1), std::nullopt, 0,
+                                        make_decoder(job.model.name, job.model.sizes),
+                                        compile_request(job, TargetDevice::cuda, {}));
     MatmulTable table{device, {}};
     calls_ = 0;
     for (const CompiledStep* step : functions.all())

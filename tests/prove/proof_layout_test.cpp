@@ -6,8 +6,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
 
+#include "config/derived/pipeline_layout.h"
 #include "config/load.h"
-#include "config/pipeline_layout.h"
 #include "prove/playable.h"
 #include "prove/proof_job.h"
 

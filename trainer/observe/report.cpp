@@ -17,8 +17,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/derived/float8.h"
 #include "config/dump.h"
-#include "config/float8.h"
 #include "runs/metrics/flops.h"
 #include "runs/metrics/step_lines.h"
 #include "support/log.h"

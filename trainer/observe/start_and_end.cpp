@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "config/paths.h"
+#include "config/derived/paths.h"
 #include "support/text/printable.h"
 #include "support/text/size_text.h"
 

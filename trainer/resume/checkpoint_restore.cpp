@@ -16,7 +16,7 @@
 #include "checkpoint/committed.h"
 #include "checkpoint/hugging_face/folder.h"
 #include "checkpoint/reader.h"
-#include "config/paths.h"
+#include "config/derived/paths.h"
 #include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"

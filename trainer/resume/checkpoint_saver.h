@@ -53,8 +53,8 @@ class CheckpointSaver {
   void save(const std::vector<StatePart>& parts, const TrainingProgress& progress);
   // Saves the parameters alone, in `dtype`, under "step-N" + `suffix`, and
   // waits for it. False: it failed, as a warning says.
-  bool save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress,
-                  Precision dtype, std::string_view suffix);
+  bool save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress, Precision dtype,
+                  std::string_view suffix);
   // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
   void stop_pruning();
   // Waits on rank 0 until the checkpoints that earlier saves replaced are deleted. Not collective;

@@ -9,7 +9,7 @@
 #include <array>
 #include <string_view>
 
-#include "config/dtypes.h"
+#include "config/derived/dtypes.h"
 #include "config/setting_changes.h"
 #include "config/sizes.h"
 #include "models/parts/model_spec.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
-#include "config/layout.h"
+#include "config/derived/layout.h"
 #include "config/schema/job_config.h"
 #include "launch/rendezvous/environment.h"
 

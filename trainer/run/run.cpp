@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "config/paths.h"
+#include "config/derived/paths.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/nccl.h"
 #include "support/crash_report.h"

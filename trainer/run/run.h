@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "config/layout.h"
-#include "config/matmul_table.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/layout.h"
+#include "config/derived/matmul_table.h"
+#include "config/derived/pipeline_layout.h"
 #include "config/schema/job_config.h"
 #include "datasets/loader.h"
 #include "parallel/groups/groups.h"

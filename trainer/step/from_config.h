@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "config/layout.h"
-#include "config/matmul_table.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/layout.h"
+#include "config/derived/matmul_table.h"
+#include "config/derived/pipeline_layout.h"
 #include "config/schema/job_config.h"
 #include "datasets/loader.h"
 #include "launch/rendezvous/environment.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "config/schedule_steps.h"
+#include "config/derived/schedule_steps.h"
 
 namespace rondo {
 

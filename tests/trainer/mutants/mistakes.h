@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 #include "tests/compiler/verify/patient.h"
 
 namespace rondo {

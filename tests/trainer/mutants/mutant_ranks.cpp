@@ -22,8 +22,8 @@
 #include <optional>
 #include <random>
 
+#include "config/derived/paths.h"
 #include "config/load.h"
-#include "config/paths.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "launch/rank_pool.h"
 #include "prove/differences.h"

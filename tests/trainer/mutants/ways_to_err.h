@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/ops/op.h"
-#include "config/pipeline_layout.h"
+#include "config/derived/pipeline_layout.h"
 #include "tests/compiler/verify/patient.h"
 
 namespace rondo::mistake {

@@ -14,7 +14,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
-#include "config/batch.h"
+#include "config/derived/batch.h"
 #include "datasets/loader.h"
 #include "parallel/rank_context.h"
 #include "tests/datasets/rows_of_bytes.h"

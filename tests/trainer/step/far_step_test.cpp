@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "compiler/execute/planned_step.h"
-#include "config/paths.h"
+#include "config/derived/paths.h"
 #include "tests/compiler/execute/far_device.h"
 #include "tests/runs/metrics/scratch.h"
 #include "tests/trainer/step/small_job.h"

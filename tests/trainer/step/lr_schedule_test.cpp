@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/schedule_steps.h"
+#include "config/derived/schedule_steps.h"
 #include "config/schema/job_config.h"
 
 namespace rondo {

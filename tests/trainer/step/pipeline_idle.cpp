@@ -52,8 +52,8 @@ double measured(const JobConfig& config, double seconds) {
   const auto model = make_decoder(config.model.name, config.model.sizes);
   ProcessGroups groups(environment, layout.mesh.group(kAllAxes).name, std::chrono::seconds(60));
   groups.add(process_groups(config, layout, pipeline, environment.rank));
-  StepProgram functions =
-      compile_step(config, layout, pipeline, environment.rank, model, compile_request(config, TargetDevice::cpu, {}));
+  StepProgram functions = compile_step(config, layout, pipeline, environment.rank, model,
+                                       compile_request(config, TargetDevice::cpu, {}));
   const auto time_of = [&](ir::Body body) { return body == ir::Body::backward ? 2 * seconds : seconds; };
   double busy = 0, last_end = 0;
   std::vector<double> gaps;  // between two bodies

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "config/derived/pipeline_layout.h"
 #include "config/load.h"
-#include "config/pipeline_layout.h"
 #include "parallel/groups/messages.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/functions/placement.h"

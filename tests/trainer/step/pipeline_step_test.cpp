@@ -114,7 +114,8 @@ std::int64_t pending_bytes(const char* model, const std::string& policy, bool re
   const PipelineFunctions functions = make_pipeline_step(
       job.decoder, {{0, 1, true, false}, {1, 1, false, false}, {2, 1, false, true}}, {1}, job.options);
   ir::Graph joint = trace(functions.stages[0].accumulate);
-  ir::run_pipeline(joint, compile_request(job.config, TargetDevice::cpu, {}).options, {}, ir::PipelineHalf::before_cut);
+  ir::run_pipeline(joint, compile_request(job.config, TargetDevice::cpu, {}).options, {},
+                   ir::PipelineHalf::before_cut);
   std::int64_t bytes = 0;
   for (const ir::BodyGraph& body : cut_into_bodies(joint, {.whole_backward = false,
                                                           .divided_backward = true,
