@@ -90,13 +90,20 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.moment_dtype = float_named(moment_dtype(c));
   o.mesh = layout.mesh;
   o.rank = rank;
-  o.sharding = {{layout.mesh.group(Axis::dp_replicate), float_named(compute_dtype(c)),
-                 float_named(reduce_dtype(c)), reshard_after_forward(c) != ReshardAfterForward::never},
-                {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
-                context_options(c, layout),
-                {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
-                 c.parallelism.expert_parallel_comm_backend, c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
-                 layout.mesh.coordinate(rank, Axis::etp), layout.mesh.group(kExpertTokenAxes)}};
+  o.sharding = {
+      .fsdp = {.replicas = layout.mesh.group(Axis::dp_replicate),
+               .compute_dtype = float_named(compute_dtype(c)),
+               .reduce_dtype = float_named(reduce_dtype(c)),
+               .reshard_after_forward = reshard_after_forward(c) != ReshardAfterForward::never},
+      .tensor = {.group = layout.mesh.group(Axis::tp), .rank = layout.mesh.coordinate(rank, Axis::tp)},
+      .context = context_options(c, layout),
+      .experts = {.group = layout.mesh.group(Axis::ep),
+                  .rank = layout.mesh.coordinate(rank, Axis::ep),
+                  .exchange = c.parallelism.expert_parallel_comm_backend,
+                  .capacity_factor = c.parallelism.expert_capacity_factor,
+                  .expert_tp = layout.mesh.group(Axis::etp),
+                  .expert_tp_rank = layout.mesh.coordinate(rank, Axis::etp),
+                  .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes)}};
   o.gradient_sync = c.parallelism.fsdp_gradient_sync;
   o.expert_overflow = c.parallelism.expert_overflow;
   if (const std::optional<Float8Options> float8 = float8_options(c))
