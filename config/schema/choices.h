@@ -29,7 +29,7 @@ enum class DecayType : std::uint8_t { linear, sqrt, cosine };
 template <>
 inline constexpr auto kNamesOf<DecayType> = std::to_array<std::string_view>({"linear", "sqrt", "cosine"});
 
-// What the backward of an eager run computes again; of a graph compile.memory_policy says it.
+// What the backward recomputes. Graphs follow it unless compile.memory_policy is set.
 enum class ActivationCheckpointMode : std::uint8_t { none, selective, full, memory_budget };
 template <>
 inline constexpr auto kNamesOf<ActivationCheckpointMode> =

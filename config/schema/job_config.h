@@ -38,7 +38,7 @@ struct Model {
   std::string hf_assets_path;  // "": none
   std::string hf_config;       // "" once the sizes are taken from it
   std::vector<std::string> converters;
-  // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
+  // Every size of the model by key: the flavor's, with the overrides applied. `from_values<C>` reads it.
   FieldValues sizes;
   bool converts_to_float8() const { return !converters.empty(); }
   static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
@@ -189,12 +189,5 @@ struct Section {
 
 // In the order of JobConfig.
 const std::vector<Section>& sections();
-
-// The model's own struct of sizes, filled from `config.model.sizes`. `C` must be the one that the model
-// `config.model.name` lists its fields for.
-template <class C>
-C model_config(const JobConfig& config) {
-  return from_values<C>(config.model.sizes);
-}
 
 }  // namespace rondo

@@ -5,26 +5,26 @@
 #include "checkpoint/hugging_face/config.h"
 #include "config/derived/device.h"
 #include "config/derived/dtypes.h"
-#include "config/dump.h"
 #include "config/derived/layout.h"
 #include "config/derived/schedule_steps.h"
+#include "config/dump.h"
 #include "models/llama3/llama3.h"
 #include "models/parts/model_spec.h"
 #include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
 using rondo::choose_device;
+using rondo::from_values;
 using rondo::JobConfig;
 using rondo::load_config;
 using rondo::load_text;
 using rondo::message_of;
-using rondo::model_config;
 using rondo::Precision;
 using rondo::TargetDevice;
 
 TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and a flag to a later one") {
   const auto dim = [](const std::string& text, const std::vector<std::string>& flags) {
-    return model_config<rondo::Llama3Config>(load_text(text, flags)).dim;
+    return from_values<rondo::Llama3Config>(load_text(text, flags).model.sizes).dim;
   };
   CHECK(dim("", {}) == 256);
   CHECK(dim("", {"--model.flavor=8B"}) == 4096);

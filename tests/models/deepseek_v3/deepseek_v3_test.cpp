@@ -38,8 +38,9 @@ using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
 DeepSeekV3Config flavor(const std::string& name) {
-  return model_config<DeepSeekV3Config>(
-      load_config({"--model.name=deepseek_v3", "--model.flavor=" + name, "--training.seq_len=8192"}));
+  return from_values<DeepSeekV3Config>(
+      load_config({"--model.name=deepseek_v3", "--model.flavor=" + name, "--training.seq_len=8192"})
+          .model.sizes);
 }
 
 double norm_of(const std::vector<double>& values) {

@@ -6,7 +6,7 @@
 namespace {
 
 rondo::Llama3Config flavor(const std::string& name) {
-  return rondo::model_config<rondo::Llama3Config>(rondo::load_config({"--model.flavor=" + name}));
+  return rondo::from_values<rondo::Llama3Config>(rondo::load_config({"--model.flavor=" + name}).model.sizes);
 }
 
 // Embedding, head unless tied, and per layer four attention and three feed-forward matrices and two norms.

@@ -118,7 +118,7 @@ TEST_CASE("parameters and FLOPs a token are the published ones") {
                            Row{"8B", 8'030'261'248, 57.914}, Row{"70B", 70'553'706'496, 481.44},
                            Row{"405B", 405'853'388'800, 2625.4});
   const JobConfig job = load_config({"--model.flavor=" + std::string(row.flavor)});
-  const Llama3Config config = model_config<Llama3Config>(job);
+  const Llama3Config config = from_values<Llama3Config>(job.model.sizes);
   const auto model = make_decoder(config);
   INFO(row.flavor);
   CHECK(parameter_count(*model) == row.parameters);
