@@ -19,6 +19,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
+#include "ops/kernel/instructions.h"
 #include "ops/kernel/with_dtype.h"
 
 namespace rondo::attention_tiles {
@@ -303,8 +304,9 @@ std::vector<const Tiles*> supported_attention_tiles() {
   using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
   std::vector<const Tiles*> supported = {&portable};
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("x86-64-v3")) supported.push_back(&avx2);
-  if (!__builtin_cpu_supports("x86-64-v4")) return supported;
+  const VectorInstructions best = best_vector_instructions();
+  if (best != VectorInstructions::any && __builtin_cpu_supports("x86-64-v3")) supported.push_back(&avx2);
+  if (best != VectorInstructions::avx512 || !__builtin_cpu_supports("x86-64-v4")) return supported;
   supported.push_back(&avx512);
   static const Tiles with_dot_products = {"avx512_bf16", avx512.f32, avx512_bf16, avx512.f64},
                      with_amx = {"amx", avx512.f32, amx, avx512.f64};

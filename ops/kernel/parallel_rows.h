@@ -2,27 +2,21 @@
 // number of threads.
 //
 // The program is for any x86-64, whose vectors hold four floats. So loops are compiled for several
-// processors and use the widest vectors of the actual one. REQUIRES: compiled without contraction
-// of products and sums (ops/CMakeLists.txt). Then all variants give the same bits, provided that a
-// loop defines the lanes of its sums.
+// processors and use the widest vectors of ops/kernel/instructions.h. REQUIRES: compiled without
+// contraction of products and sums (ops/CMakeLists.txt). Then all variants give the same bits,
+// provided that a loop defines the lanes of its sums.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 
+#include "ops/kernel/instructions.h"
+
 namespace rondo {
 
 // Calls f(). Functions that f calls are compiled with it if their bodies are visible.
 #ifdef __x86_64__
-enum class Instructions { any, avx2, avx512 };
-inline Instructions best_instructions() {
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool has_avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512dq");
-  if (!has_avx2) return Instructions::any;
-  return has_avx512 ? Instructions::avx512 : Instructions::avx2;
-}
 template <class F>
 [[gnu::flatten, gnu::target("avx2,fma")]] void call_avx2(const F& f) {
   f();
@@ -34,9 +28,9 @@ call_avx512(const F& f) {
 }
 template <class F>
 void with_best_vectors(const F& f) {
-  static const Instructions best = best_instructions();
-  if (best == Instructions::avx512) return call_avx512(f);
-  if (best == Instructions::avx2) return call_avx2(f);
+  static const VectorInstructions best = best_vector_instructions();
+  if (best == VectorInstructions::avx512) return call_avx512(f);
+  if (best == VectorInstructions::avx2) return call_avx2(f);
   f();
 }
 #else
