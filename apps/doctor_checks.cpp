@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "apps/run_program.h"
+#include "support/machine/instructions.h"
 #include "support/machine/machine.h"
 
 namespace rondo {
@@ -82,10 +83,11 @@ Finding check_cpu(const Machine& machine) {
     return std::find(machine.cpu_features.begin(), machine.cpu_features.end(), feature) !=
            machine.cpu_features.end();
   };
-  const std::string detail = fmt::format("{} ({})", machine.cpu_model.empty() ? "unknown" : machine.cpu_model,
-                                         fmt::join(machine.cpu_features, " "));
+  const std::string detail =
+      fmt::format("{} ({}): {}", machine.cpu_model.empty() ? "unknown" : machine.cpu_model,
+                  fmt::join(machine.cpu_features, " "), instructions_text(machine.cpu_features));
   if (has("avx2") || has("asimd")) return ok("cpu", detail);
-  return warning("cpu", detail + ": no AVX2, training will be slow", "use a newer processor");
+  return warning("cpu", detail + "; training will be slow", "use a newer processor");
 }
 
 Finding check_cores(const Machine& machine) {

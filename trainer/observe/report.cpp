@@ -22,6 +22,8 @@
 #include "runs/metrics/flops.h"
 #include "runs/metrics/step_lines.h"
 #include "support/log.h"
+#include "support/machine/instructions.h"
+#include "support/machine/machine.h"
 #include "support/text/size_text.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"
@@ -107,7 +109,12 @@ void Report::log_training(const RunCosts& costs) {
                           {"layout", costs.mesh.text()},
                           {"tokens_per_step", tokens}});
   const ComputeDevice& d = costs.device;
-  if (d.device.is_cpu()) return;
+  if (d.device.is_cpu()) {
+    const Machine machine = read_machine();
+    tell(fmt::format("device: {}, {}", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model,
+                     instructions_text(machine.cpu_features)));
+    return;
+  }
   tell(fmt::format("device: {} on each rank, {}, {}", d.name, size_text(d.memory_bytes), cuda_build_info()));
   folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
 }
