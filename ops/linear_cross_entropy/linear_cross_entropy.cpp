@@ -1,13 +1,19 @@
-// The loop over chunks for every device, and shape rules.
+// The loop over chunks for every device, shape rules, and the formula for autograd. The gradient of
+// a loss is known before the loss, so one sweep over the rows computes losses and gradients from the
+// same logits.
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
+#include "ops/kernel/op_handle.h"
 #include "ops/kernel/with_dtype.h"
 
 namespace rondo {
@@ -178,7 +184,34 @@ std::tuple<Tensor, Tensor, Tensor> gradients_shapes(const Tensor& h, const Tenso
   return {empty_grad_h(h), empty_grad_weight(weight), empty_workspace(h, weight, chunk_rows)};
 }
 
+struct LinearCrossEntropySum : torch::autograd::Function<LinearCrossEntropySum> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& h, const Tensor& weight,
+                        const Tensor& labels, const Tensor& gradient, std::int64_t ignored,
+                        std::int64_t chunk_rows) {
+    static const auto handle = op_handle<decltype(all_shapes)>("rondo::linear_cross_entropy");
+    at::AutoDispatchBelowAutograd below_autograd;
+    const auto [losses, grad_h, grad_weight, workspace] =
+        handle.call(h, weight, labels, gradient, ignored, chunk_rows);
+    context->save_for_backward({grad_h, grad_weight});
+    return at::sum(losses);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list&) {
+    const torch::autograd::variable_list gradients = context->get_saved_variables();
+    return {gradients[0], gradients[1], {}, {}, {}, {}};
+  }
+};
+
 }  // namespace
+
+Tensor linear_cross_entropy_of(const Tensor& h, const Tensor& weight, const Tensor& labels,
+                               const Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows) {
+  static const auto without_gradients =
+      op_handle<decltype(losses_shapes)>("rondo::linear_cross_entropy_losses");
+  if (c10::GradMode::is_enabled())
+    return LinearCrossEntropySum::apply(h, weight, labels, gradient, ignored, chunk_rows);
+  return at::sum(std::get<0>(without_gradients.call(h, weight, labels, ignored, chunk_rows)));
+}
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(

@@ -1,6 +1,5 @@
 // The product of a model's head and its cross-entropy, `chunk_rows` rows at a time, so that only
-// the logits of one chunk are in memory. Models do not call these ops; the pass chunk_loss
-// introduces them.
+// the logits of one chunk are in memory.
 //
 //   rondo::linear_cross_entropy(h, weight, labels, gradient, ignored, chunk_rows)
 //     -> (losses, grad_h, grad_weight, workspace)        of a whole vocabulary, in one sweep
@@ -23,7 +22,8 @@
 // of a chunk.
 //
 // Kernels run on the current stream, read nothing on the host, and add in an order that depends
-// only on sizes. Not differentiable. Throws c10::Error for operands other than described here.
+// only on sizes. The ops are not differentiable; linear_cross_entropy_of is. Throws c10::Error for
+// operands other than described here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,6 +34,11 @@
 #include "ops/cross_entropy/cross_entropy.h"
 
 namespace rondo {
+
+// Returns the sum of the losses, []. With gradients enabled, the forward also computes those of h
+// and weight, and the backward returns them. REQUIRES: `gradient` is the gradient of the sum.
+at::Tensor linear_cross_entropy_of(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
+                                   const at::Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows);
 
 // The kernels of a device over a chunk.
 struct ChunkKernels {

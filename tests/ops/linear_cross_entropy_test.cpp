@@ -1,5 +1,7 @@
 // The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary
 // against the whole.
+#include "ops/linear_cross_entropy/linear_cross_entropy.h"
+
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -16,6 +18,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -86,6 +89,24 @@ TEST_CASE("losses and gradients in chunks equal those of the whole product and c
   CHECK(got[3].size(0) == std::min(chunk_rows, kLabels));
   const Tensors losses = call("linear_cross_entropy_losses", p.h, p.weight, p.labels, kIgnored, chunk_rows);
   CHECK(same_bits(losses[0], got[0]));
+}
+
+TEST_CASE(
+    "autograd returns the gradients that the forward computed, and without gradients the sum is the same") {
+  const Problem p(GENERATE(at::kFloat, at::kBFloat16));
+  const Tensors expected = p.run(5);
+  const Tensor h = p.h.detach().clone().requires_grad_(true);
+  const Tensor weight = p.weight.detach().clone().requires_grad_(true);
+  const auto sum_of_losses = [&] {
+    return linear_cross_entropy_of(h, weight, p.labels, p.gradient, kIgnored, 5);
+  };
+  const Tensor sum = sum_of_losses();
+  CHECK(same_bits(sum, expected[0].sum()));
+  const Tensors gradients = torch::autograd::grad({sum}, {h, weight}, {p.gradient});
+  CHECK(same_bits(gradients[0], expected[1]));
+  CHECK(same_bits(gradients[1], expected[2].to(weight.scalar_type())));
+  const c10::NoGradGuard no_gradients;
+  CHECK(same_bits(sum_of_losses(), sum));
 }
 
 TEST_CASE("the gradient of a bf16 weight is an unrounded f32 sum of rounded gradients of logits") {
