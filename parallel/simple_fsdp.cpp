@@ -9,6 +9,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "ops/float8/float8_linear.h"
 #include "ops/grouped_mm/grouped_mm.h"
@@ -139,6 +140,13 @@ class ShardedWeights final : public Weights {
   }
 
   at::Tensor get(std::string_view leaf) const override { return unshard(find(leaf)); }
+
+  at::Tensor get_for_wide_gradient(std::string_view leaf) const override {
+    const at::Tensor weight = unshard(find(leaf));
+    if (weight.requires_grad())
+      weight.grad_fn()->mutable_input_metadata(weight.output_nr()).set_grad_dtype(std::nullopt);
+    return weight;
+  }
 
   at::Tensor linear(const at::Tensor& x) const override {
     const ParameterPtr& parameter = find("weight");

@@ -44,6 +44,9 @@ class Weights {
   // Backward: the reduced gradient of the shard in its dtype, or no gradient if it was
   // accumulated (ShardedParameter::sum).
   virtual at::Tensor get(std::string_view leaf) const = 0;
+  // The same for one use whose gradient has another dtype than the weight: the gradient is reduced
+  // without a cast to the compute dtype.
+  virtual at::Tensor get_for_wide_gradient(std::string_view leaf) const = 0;
   // Multiplies x [..., in] by the transpose of the open scope's "weight" [out, in].
   virtual at::Tensor linear(const at::Tensor& x) const = 0;
   // Multiplies x [N, in] by the transposes of the weights [E, out, in], one for each run of rows.

@@ -40,6 +40,12 @@ class SequenceParallel {
   // Logits are not gathered, and the backward has no collective.
   virtual at::Tensor cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
                                    std::int64_t vocabulary, std::int64_t ignored) const;
+  // Returns the same sum for the logits h weight^T, of which only `chunk_rows` rows are in memory
+  // at a time (ops/linear_cross_entropy/). REQUIRES: no shard of the vocabulary is padded;
+  // `gradient`, [] in the dtype of the loss, is the gradient of the sum.
+  virtual at::Tensor linear_cross_entropy(const at::Tensor& h_TD, const at::Tensor& weight_VD,
+                                          const at::Tensor& labels_T, const at::Tensor& gradient,
+                                          std::int64_t ignored, std::int64_t chunk_rows) const;
 };
 
 std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options);

@@ -106,6 +106,7 @@ class TokenByToken final : public Weights {
   explicit TokenByToken(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
 
   Tensor get(std::string_view leaf) const override { return weights_->get(leaf); }
+  Tensor get_for_wide_gradient(std::string_view leaf) const override { return get(leaf); }
   std::vector<Tensor> leaves(std::string_view module) const override { return weights_->leaves(module); }
   Tensor linear(const Tensor& x) const override {
     std::vector<Tensor> rows;
