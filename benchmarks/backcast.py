@@ -25,7 +25,7 @@ OTHER_ATTENTION = {"#3457", "dsv3_scaling", "KempnerForge", "LLMQ"}
 
 DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan/devices/devices.cpp
 
-WHOLE_LOSS = ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"]
+WHOLE_LOSS = ["compile.numerics=rounds", "compile.loss_chunks=-1"]
 LOSS_IN_CHUNKS = ["compile.numerics=rounds", "compile.loss_chunks=8"]
 # How a published program differs from the planned step: which of its ops are one kernel. Norms, SwiGLU and rotations are
 # one each in every plan.

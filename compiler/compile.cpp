@@ -95,6 +95,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   const Stopwatch started;
   graph_ = traced(function_, request);
   report_.trace_ms = started.milliseconds();
+  report_.notes = function_.notes;
   run_passes(request, "trace", ir::PipelineHalf::both);
 }
 
@@ -133,6 +134,7 @@ CutFunction cut_function(const StepFunction& function, const CompileRequest& req
   ir::Graph joint = traced(function, request);
   made.report.trace_ms = started.milliseconds();
   made.report.traced_nodes = joint.nodes.size();
+  made.report.notes = function.notes;
   const Stopwatch passes;
   made.report.pipeline = verify_and_improve(joint, "trace", request, ir::PipelineHalf::before_cut);
   made.bodies = ir::cut_into_bodies(joint, cut);

@@ -42,6 +42,7 @@ struct CompileReport {
   double plan_ms = 0;    // of the memory plan
   std::size_t traced_nodes = 0;
   std::size_t nodes = 0;
+  std::vector<std::string> notes;  // of the function
   ir::PipelineReport pipeline;
   std::size_t segments = 0;       // recorded pieces; 1 without host reads
   std::string segments_in_words;  // "3 segments, cut at ..."

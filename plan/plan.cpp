@@ -208,10 +208,13 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   else
     plan.step = estimate(*whole, estimate_of);
   const StepProgram& functions = ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
-  for (const CompiledStep* function : functions.all())
-    for (const ir::PassReport& pass : function->report().pipeline.passes)
-      for (const std::string& note : pass.notes)
-        plan.notes.push_back(function->function().name + ": " + note);
+  for (const CompiledStep* function : functions.all()) {
+    const auto add_notes = [&](const std::vector<std::string>& notes) {
+      for (const std::string& note : notes) plan.notes.push_back(function->function().name + ": " + note);
+    };
+    add_notes(function->report().notes);
+    for (const ir::PassReport& pass : function->report().pipeline.passes) add_notes(pass.notes);
+  }
   plan.memory = planned_memory(functions);
   plan.checkpoint = checkpoint_bytes(config, plan);
   plan.times.plan_ms += compiled_all.milliseconds();

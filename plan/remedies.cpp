@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "config/compile_options.h"
 #include "plan/variants.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
@@ -175,11 +176,12 @@ class Search {
             static_cast<double>(few.tokens_per_step) / at_all_layers(few.step_s(), more.step_s())};
   }
 
-  // Plans with the traces of this layout. Only the batches and the layers change a trace.
+  // Plans with the traces of this layout. Only the batches, the layers and the loss change a trace.
   JobPlan plan_shared(const Variant& variant) {
     const Training& training = variant.config.training;
     std::shared_ptr<TracedGraphs>& traces =
-        traces_[{training.local_batch_size, training.global_batch_size, layer_count(variant.config)}];
+        traces_[{training.local_batch_size, training.global_batch_size, layer_count(variant.config),
+                 loss_chunks(variant.config).value_or(-1)}];
     if (traces == nullptr) traces = std::make_shared<TracedGraphs>();
     return plan_job(variant.config, variant.world, std::nullopt, *plan_.device, {}, traces);
   }
@@ -235,8 +237,8 @@ class Search {
   const Stopwatch watch_;
   double stage_ends_s_ = 0;
   std::int64_t state_bytes_ = 0;  // of all ranks that share one replica
-  // By local batch, global batch and layers.
-  std::map<std::array<std::int64_t, 3>, std::shared_ptr<TracedGraphs>> traces_;
+  // By local batch, global batch, layers and chunks of the loss.
+  std::map<std::array<std::int64_t, 4>, std::shared_ptr<TracedGraphs>> traces_;
   std::vector<std::vector<std::string>> keys_;  // of the remedies so far
   Remedies result_;
 };

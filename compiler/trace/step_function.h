@@ -28,7 +28,8 @@ struct StepFunction {
   std::vector<StepInput> inputs;
   std::vector<ir::Output> outputs;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> body;
-  ir::MeshAxes mesh = {};  // of the shardings; without one they are ignored
+  ir::MeshAxes mesh = {};               // of the shardings; without one they are ignored
+  std::vector<std::string> notes = {};  // for the log: decisions about the body
 };
 
 // Returns the state inputs (every kind but batch) or the batch inputs, as indices into `inputs`.

@@ -22,6 +22,11 @@ ReshardAfterForward reshard_after_forward(const JobConfig& config) {
   return p.has_pipeline() && by_default ? ReshardAfterForward::never : p.fsdp_reshard_after_forward;
 }
 
+std::optional<std::int64_t> loss_chunks(const JobConfig& config) {
+  const Compile& c = config.compile;
+  return c.numerics == Numerics::rounds && c.loss_chunks >= 0 ? std::optional(c.loss_chunks) : std::nullopt;
+}
+
 CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
   const Compile& c = config.compile;
   CompileOptions options;
@@ -35,7 +40,6 @@ CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
   options.full_recompute_save_ops = c.full_recompute_save_ops;
   options.recompute_all_to_all = c.full_recompute_all_to_all;
   options.is_stage = config.parallelism.has_pipeline();
-  options.loss_chunks = c.loss_chunks;
   options.cpu_offload_budget_gib = c.cpu_offload_budget_gb;
   options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
   options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;

@@ -216,8 +216,8 @@ const Fields& Compile::fields() {
           {.check = buckets}),
       field("loss_chunks", &Compile::loss_chunks,
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
-            "after another; 0: as few as keep a chunk's logits below 1 GiB",
-            {.minimum = 0, .maximum = 1e6, .unit = "chunks"}),
+            "after another; 0: as few as keep a chunk's logits below 1 GiB; -1: the loss is whole",
+            {.minimum = -1, .maximum = 1e6, .unit = "chunks"}),
       field("attention", &Compile::attention,
             "on GPUs: the kernel of every attention; auto: the first of cudnn, flash, efficient and direct "
             "that "

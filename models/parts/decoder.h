@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,10 @@ struct ForwardInputs {
   std::int64_t context_ranks = 1;              // ranks that share each row of the batch
   // Weight of a sequence in sequence-level losses, which a model adds to its gradients; 0: none.
   double sequence_weight = 0;
+  // If set, replaces the head's product: the forward returns its result instead of logits. Receives
+  // the normalized hidden states h [T, D] of all tokens of the ranks that share the head, and this
+  // rank's rows [V, D] of the head's weight. The gradient of the weight may have any dtype.
+  std::function<at::Tensor(const at::Tensor& h_TD, const at::Tensor& weight_VD)> head = {};
 
   static ForwardInputs of(const at::Tensor& tokens_BT) {
     return {.rows = tokens_BT.size(0), .length = tokens_BT.size(1), .tokens_BT = tokens_BT};
@@ -92,7 +97,8 @@ class Decoder {
   // Returns tables for sequences of up to seq_len tokens.
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
   // Returns logits [B, T, vocabulary] in the weights' dtype, for this rank's shard of the
-  // vocabulary. A stage without the head returns h [N, dim] (N: parallel/rank_context.h).
+  // vocabulary, or the result of ForwardInputs::head. A stage without the head returns h [N, dim]
+  // (N: parallel/rank_context.h).
   virtual at::Tensor forward(const RankContext& ranks, const ForwardInputs& inputs) const = 0;
   // Counts forward and backward. A causal row counts as its whole square, as in torchtitan. Other
   // masks count in proportion to their pairs. Each row counts as one document.

@@ -82,6 +82,9 @@ Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const Decod
   h_ND = rms_norm("norm", h_ND, ranks, stack.norm_eps);
   ModuleScope scope("output");
   const Tensor all_ND = ranks.sequence->all_gather(h_ND);
+  if (inputs.head)
+    return inputs.head(all_ND,
+                       stack.tie_embeddings ? embedding_VD : ranks.weights->get_for_wide_gradient("weight"));
   const Tensor logits =
       stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : ranks.weights->linear(all_ND);
   return logits.view({inputs.rows, inputs.length, -1});

@@ -39,8 +39,8 @@ struct DecoderStack {
   // function is copied; its captures must outlive the backward.
   std::function<at::Tensor(const at::Tensor& h_ND, std::int64_t layer)> block;
 };
-// Returns logits [B, T, V] for this rank's shard of the vocabulary, or h [N, D] if the part has
-// no head.
+// Returns logits [B, T, V] for this rank's shard of the vocabulary, the result of
+// ForwardInputs::head if it is set, or h [N, D] if the part has no head.
 at::Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const DecoderStack& stack);
 
 }  // namespace rondo

@@ -335,9 +335,9 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        {"--compile.numerics=rounds", "--job.device=cpu"},
        "command line: --job.device=cpu: compile.matmul_algorithms is of GPUs, and the run is on the CPU; "
        "leave it out"},
-      {"[compile]\nnumerics = \"rounds\"\nloss_chunks = -1\n",
+      {"[compile]\nnumerics = \"rounds\"\nloss_chunks = -2\n",
        {},
-       "x.toml:3:1: compile.loss_chunks = -1: must be at least 0 and at most 1000000"},
+       "x.toml:3:1: compile.loss_chunks = -2: must be at least -1 and at most 1000000"},
       {"[compile]\nmemory_policy = \"full\"\nfull_recompute_save_ops = [\"layers.*::mm\"]\n",
        {},
        "x.toml:3:1: compile.full_recompute_save_ops = [\"layers.*::mm\"]: must hold entries like "

@@ -35,6 +35,21 @@ TEST_CASE("ranks that share the vocabulary have the numbers of the whole loss") 
   check_chunks(2, tensor + Words{"--training.mixed_precision_param=bfloat16"}, "4e-3");
 }
 
+TEST_CASE("an eager run with its loss in chunks has the bits of a replay without passes that round") {
+  const Words all =
+      kInChunks + kEvenVocabulary + Words{"--training.steps=3", "--training.mixed_precision_param=bfloat16"};
+  for (const char* layout :
+       {"--parallelism.tensor_parallel_degree=1", "--parallelism.tensor_parallel_degree=2"}) {
+    INFO(layout);
+    const Place place;
+    place.play(2, "eager", all + Words{layout} + kEager);
+    place.play(2, "replay", all + Words{layout, "--compile.disable_passes=merge_linears,fuse_addmm"});
+    const ProgramResult same = place.compare("eager", "replay");
+    INFO(same.output);
+    CHECK(same.exit_code == 0);
+  }
+}
+
 TEST_CASE("a vocabulary whose shards are padded keeps its loss whole, and the log says so") {
   const Place place;
   const ProgramResult run = place.play(

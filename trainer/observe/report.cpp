@@ -179,6 +179,7 @@ void Report::log_function(const CompiledStep& step) {
   tell_details(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,
                            r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
   tell_details(fmt::format("{}: {}", name, r.segments_in_words));
+  for (const std::string& note : r.notes) tell_details(name + ": " + note);
   for (const std::string& note : r.pipeline.notes) tell_details(name + ": " + note);
   nlohmann::ordered_json passes;
   for (const ir::PassReport& pass : r.pipeline.passes) {

@@ -79,6 +79,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
+  o.loss_chunks = loss_chunks(c);
   if (!c.compile.enable) o.checkpoint = checkpoint_of(c.activation_checkpoint);
   if (!c.compile.fsdp_buckets.empty())
     o.bucket = [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,

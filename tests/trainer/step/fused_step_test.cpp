@@ -56,12 +56,14 @@ struct Step {
   }
   // For CUDA, one product is faster than several small ones.
   ir::Graph graph(const std::string& numerics, const Words& disabled = {}) const {
-    ir::Graph graph = trace(function);
-    CompileOptions options;
-    options.set("numerics", numerics);
-    options.device = TargetDevice::cuda;
-    options.disable_passes = disabled;
-    ir::run_pipeline(graph, options);
+    TrainStepOptions step = options;
+    if (numerics == "rounds") step.loss_chunks = 0;
+    ir::Graph graph = trace(make_train_step(model, step).microbatch);
+    CompileOptions passes;
+    passes.set("numerics", numerics);
+    passes.device = TargetDevice::cuda;
+    passes.disable_passes = disabled;
+    ir::run_pipeline(graph, passes);
     return graph;
   }
 };

@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -150,21 +151,23 @@ TEST_CASE(
   CHECK(log->violations.empty());
 }
 
-CompileRequest in_chunks(std::int64_t chunks) {
-  CompileRequest request;
-  request.options.numerics = Numerics::rounds;
-  request.options.loss_chunks = chunks;
-  return request;
-}
-
 int count_ops(const ir::Graph& graph, std::string_view op) {
   return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                         [&](const ir::Node& node) { return node.op.starts_with(op); }));
 }
 
+// Gradients of so many elements that are cast to bf16.
+int bf16_gradients(const ir::Graph& graph, std::int64_t elements) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
+    if (node.op != "aten._to_copy.default" || node.phase != Phase::backward) return false;
+    const ir::TensorType& type = graph.value(node.results[0]).type;
+    return type.dtype == ir::DType::bf16 && ir::element_count(type) == elements;
+  }));
+}
+
 TEST_CASE(
-    "a step whose loss comes in chunks is interpreted and replayed to the same bits, near those of the whole "
-    "loss") {
+    "a step whose loss comes in chunks has the same bits eager, interpreted and replayed, near those of the "
+    "whole loss") {
   cpu_memory::install();
   struct Case {
     bool bf16, ties;
@@ -176,23 +179,33 @@ TEST_CASE(
   const auto model = make_decoder(config);
   TrainStepOptions options = small_options();
   if (one.bf16) options.sharding.fsdp.compute_dtype = at::kBFloat16;
-  const StepFunction function = make_train_step(model, options).microbatch;
-  const Tensors whole_state = initial_state(function, *model);
-  const Tensors whole = outcome(*make_interpreter(trace(function), whole_state), options, whole_state, 4);
+  const StepFunction whole_function = make_train_step(model, options).microbatch;
+  const Tensors whole_state = initial_state(whole_function, *model);
+  const Tensors whole =
+      outcome(*make_interpreter(trace(whole_function), whole_state), options, whole_state, 4);
 
-  CompileRequest request = in_chunks(one.chunks);
+  options.loss_chunks = one.chunks;
+  const StepFunction function = make_train_step(model, options).microbatch;
+  CHECK(function.notes == std::vector<std::string>{fmt::format("logits of {} of 64 rows at a time",
+                                                               (64 + one.chunks - 1) / one.chunks)});
+  CompileRequest request;
   const CompiledStep replayed(function, request);
   CHECK(count_ops(replayed.graph(), "rondo.linear_cross_entropy.default") == 1);
   CHECK(count_ops(replayed.graph(), "rondo.cross_entropy") == 0);
+  // The head's gradient is rounded to bf16 where it is added to the embedding's.
+  CHECK(bf16_gradients(replayed.graph(), config.vocab_size * config.dim) == (one.bf16 && one.ties ? 1 : 0));
   request.executor = ExecutorKind::interpreter;
   const CompiledStep interpreted(function, request);
-  Tensors outcomes[2];
-  for (const CompiledStep* step : {&replayed, &interpreted}) {
+  request.executor = ExecutorKind::eager;
+  const CompiledStep eager(function, request);
+  std::vector<Tensors> outcomes;
+  for (const CompiledStep* step : {&replayed, &interpreted, &eager}) {
     const Tensors state = initial_state(function, *model);
     const SharedResources shared = share_resources({step}, c10::kCPU, {});
-    outcomes[step == &interpreted] = outcome(*step->bind(state, shared), options, state, 4);
+    outcomes.push_back(outcome(*step->bind(state, shared), options, state, 4));
   }
   require_equal(outcomes[0], outcomes[1]);
+  require_equal(outcomes[0], outcomes[2]);
   // Loss and gradient norm of each step.
   for (std::size_t i = 0; i < 12; i += 3)
     for (std::size_t quantity : {i, i + 1}) {
@@ -209,18 +222,23 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
   options.seq_len = 512;
   options.validation_batch_size = 2;
   options.validation_seq_len = 512;
-  const TrainStepFunctions functions = make_train_step(make_decoder(config), options);
   const std::int64_t logits = 2 * 512 * 4096 * 4;
-  const auto bytes = [](const StepFunction& function, const CompileRequest& request) {
-    return CompiledStep(function, request).replay_bytes();
+  struct Bytes {
+    std::int64_t step, validation;
   };
-  const std::int64_t whole = bytes(functions.microbatch, {});
-  CHECK(whole > logits);
-  CHECK(whole < 2 * logits);  // whose gradient takes their memory
-  CHECK(bytes(functions.microbatch, in_chunks(8)) < whole - 3 * logits / 4);
-  CHECK(bytes(functions.microbatch, in_chunks(32)) < bytes(functions.microbatch, in_chunks(8)));
-  CHECK(bytes(functions.validate, {}) >= logits);
-  CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
+  const auto planned = [&](std::optional<std::int64_t> chunks) {
+    options.loss_chunks = chunks;
+    const TrainStepFunctions functions = make_train_step(make_decoder(config), options);
+    return Bytes{CompiledStep(functions.microbatch, {}).replay_bytes(),
+                 CompiledStep(functions.validate, {}).replay_bytes()};
+  };
+  const Bytes whole = planned({}), in_8 = planned(8), in_32 = planned(32);
+  CHECK(whole.step > logits);
+  CHECK(whole.step < 2 * logits);  // whose gradient takes their memory
+  CHECK(in_8.step < whole.step - 3 * logits / 4);
+  CHECK(in_32.step < in_8.step);
+  CHECK(whole.validation >= logits);
+  CHECK(in_8.validation < logits / 2);
 }
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {

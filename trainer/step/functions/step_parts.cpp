@@ -3,7 +3,9 @@
 #include "trainer/step/functions/step_parts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -88,20 +90,73 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
   return forward;
 }
 
-// Of logits the share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all
-// batches of the step.
+// Chooses the rows of `all` whose logits a loss computes at a time; 0: its logits are whole. `note` says why,
+// if the options want chunks.
+std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::string& note) {
+  const TrainStepOptions& o = step.options;
+  if (!step.head || !o.loss_chunks) return 0;
+  const std::int64_t vocabulary = step.model->vocabulary(), shards = o.mesh.degree(Axis::tp);
+  if (o.float8 && o.float8("output.weight")) {
+    note =
+        "a loss is left whole: its logits are a product of float8; quantize.linear.float8.filter_fqns = "
+        "[\"output\"] leaves the head out";
+    return 0;
+  }
+  if (vocabulary % shards != 0) {
+    note = "a loss is left whole: its vocabulary is padded";
+    return 0;
+  }
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+  const auto in_parts = [](std::int64_t whole, std::int64_t parts) { return (whole + parts - 1) / parts; };
+  const auto element = static_cast<std::int64_t>(c10::elementSize(o.sharding.fsdp.compute_dtype));
+  const std::int64_t bytes = all * (vocabulary / shards) * element;
+  const std::int64_t rows = in_parts(all, *o.loss_chunks > 0 ? *o.loss_chunks : in_parts(bytes, kMostBytes));
+  note = fmt::format("logits of {} of {} rows at a time", rows, all);
+  return rows;
+}
+
+// The valid tokens of all batches of the step, in the dtype of the loss.
+Tensor all_valid(const Mesh& mesh, const Tensor& valid_tokens, at::ScalarType dtype) {
+  return sum_over_ranks(mesh, kTokenAxes, valid_tokens).to(dtype);
+}
+
+// Returns the share of this rank's batch in the mean loss: the sum over its valid tokens / the valid tokens of
+// all batches of the step.
 Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& logits_BTV,
                const Tensor& labels_BT, const Tensor& valid_tokens) {
   ModuleScope scope("loss");
   const Tensor logits = logits_BTV.view({-1, logits_BTV.size(-1)});
   const Tensor labels = labels_BT.view({-1});
   const Tensor sum = ranks.sequence->cross_entropy(logits, labels, step.model->vocabulary(), kIgnoreLabel);
-  return sum / sum_over_ranks(step.options.mesh, kTokenAxes, valid_tokens).to(sum.scalar_type());
+  return sum / all_valid(step.options.mesh, valid_tokens, sum.scalar_type());
 }
 
-Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, const ForwardInputs& forward,
+// Returns a head that computes this share from hidden states, `rows` rows at a time. It runs in the scope of
+// the head.
+decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const RankContext& ranks,
+                                             const Tensor& labels_BT, const Tensor& valid_tokens,
+                                             std::int64_t rows) {
+  return [mesh = step.options.mesh, sequence = ranks.sequence, labels = labels_BT.view({-1}), valid_tokens,
+          rows](const Tensor& h_TD, const Tensor& weight_VD) {
+    Tensor valid, gradient;
+    {
+      const PathScope scope("loss");
+      valid = all_valid(mesh, valid_tokens, sum_dtype(h_TD));
+      gradient = at::ones_like(valid) / valid;  // of a sum that is divided by `valid`
+    }
+    const Tensor sum = sequence->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows);
+    const PathScope scope("loss");
+    return sum / valid;
+  };
+}
+
+Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, ForwardInputs& forward,
                       const BatchInputs& at_input, const Tensors& inputs) {
+  if (at_input.loss_rows > 0)
+    forward.head = loss_in_chunks(step, ranks, inputs[at_input.labels], inputs[at_input.valid_tokens],
+                                  at_input.loss_rows);
   const Tensor made = step.model->forward(ranks, forward);
+  if (forward.head) return made;
   if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
   // A stage without layers: what it gives is another tensor all the same.
   return step.parameters.empty() ? made.clone() : made;
@@ -188,6 +243,9 @@ BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int6
                       over(kDataAxes, ir::kLocal));
   if (step.head)
     valid_tokens = b.batch(BatchTensor::valid_tokens, ir::DType::f32, {}, over(kTokenAxes, ir::kPartialSum));
+  std::string note;
+  loss_rows = choose_loss_rows(step, rows * length, note);
+  if (!note.empty()) b.function.notes.push_back(note);
 }
 
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step) {
@@ -246,7 +304,8 @@ Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Rang
                 const Tensors& inputs) {
   const c10::AutoGradMode no_gradients(false);
   const RankContext ranks = ranks_over(step, parameters.of(inputs));
-  return loss_or_hidden(step, ranks, forward_inputs(step, at_input, inputs), at_input, inputs);
+  ForwardInputs forward = forward_inputs(step, at_input, inputs);
+  return loss_or_hidden(step, ranks, forward, at_input, inputs);
 }
 
 Range gradient_sums(SignatureBuilder& b, const StepContext& step) {

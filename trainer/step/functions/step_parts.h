@@ -65,6 +65,7 @@ struct BatchInputs {
               valid_tokens = 0;
   std::size_t hidden = 0;  // BatchTensor::received_hidden
   std::int64_t rows, length;
+  std::int64_t loss_rows = 0;  // whose logits are in memory at a time; 0: all
 
   BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows, std::int64_t length);
 };

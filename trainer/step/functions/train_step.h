@@ -43,6 +43,10 @@ struct TrainStepOptions {
   std::int64_t validation_batch_size = 1;
   std::int64_t validation_seq_len = 1;
   bool document_attention = false;
+  // Chunks of rows in which the head's product and the loss are computed; 0: as few as keep a
+  // chunk's logits at 1 GiB or below. nullopt: the loss is whole. A loss whose logits are a product
+  // of float8, or whose vocabulary is padded on tensor-parallel ranks, is whole in any case.
+  std::optional<std::int64_t> loss_chunks = std::nullopt;
   // Under context parallelism tokens carry their positions. With all-gather attention so do
   // queries, and keys unless they are gathered in order.
   bool has_positions() const { return document_attention || mesh.degree(Axis::cp) > 1; }
