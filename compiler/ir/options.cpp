@@ -63,7 +63,6 @@ constexpr std::array kSetters = {
     OptionSetter{"cpu_offload_budget_gib", &set_member<&C::cpu_offload_budget_gib>},
     OptionSetter{"cpu_offload_defer_n_layers", &set_member<&C::cpu_offload_defer_n_layers>},
     OptionSetter{"cpu_offload_prefetch_n_layers", &set_member<&C::cpu_offload_prefetch_n_layers>},
-    OptionSetter{"loss_chunks", &set_member<&C::loss_chunks>},
     OptionSetter{"matmul_algorithms", &set_member<&C::matmul_algorithms>},
     OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
 };

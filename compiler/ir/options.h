@@ -77,10 +77,6 @@ struct CompileOptions {
   std::int64_t cpu_offload_defer_n_layers = 1;
   std::int64_t cpu_offload_prefetch_n_layers = 1;
 
-  // The head's product and the loss, where they may round, take the rows of a batch in so many chunks
-  // (passes/chunk_loss.cpp). 0: as few as keep a chunk's logits below 1 GiB.
-  std::int64_t loss_chunks = 0;
-
   // Of products, by their keys: what `rondo tune` found (compiler/plan/matmul_products.h). Where they may
   // round.
   std::map<std::string, std::string> matmul_algorithms = {};

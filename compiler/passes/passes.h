@@ -13,7 +13,6 @@ namespace rondo::ir {
 Notes canonicalize(Graph& graph, const CompileOptions& options);
 Notes fold_casts(Graph& graph, const CompileOptions& options);
 Notes common_subexpressions(Graph& graph, const CompileOptions& options);
-Notes chunk_loss(Graph& graph, const CompileOptions& options);
 Notes fuse_add_rms_norm(Graph& graph, const CompileOptions& options);
 Notes merge_linears(Graph& graph, const CompileOptions& options);
 Notes fuse_addmm(Graph& graph, const CompileOptions& options);

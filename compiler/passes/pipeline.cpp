@@ -54,19 +54,6 @@ constexpr std::array kPasses = {
                  "nodes on purpose",
     },
     PassInfo{
-        .name = "chunk_loss",
-        .run = &chunk_loss,
-        .numerics = Numerics::rounds,
-        .needs = kFunctional,
-        .does = "the head's product, the cross-entropy and their backward take the rows of the batch in "
-                "`compile.loss_chunks` chunks, so that no logits of a whole batch are in memory",
-        .guarantees = "collectives of ranks that share the vocabulary stay; a loss whose logits something "
-                      "else reads is left whole, and the log says why",
-        .place = "after `common_subexpressions`, to see each view and cast once; before `recompute`, since "
-                 "it takes tensors away that the backward would keep",
-        .numerics_detail = "sums have another order, and the gradient of the weight is rounded once",
-    },
-    PassInfo{
         .name = "fuse_add_rms_norm",
         .run = &fuse_add_rms_norm,
         .needs = kFunctional,

@@ -30,9 +30,9 @@ bool repacks(const PassInfo& pass) {
 // These do nothing under the default options, or where there are no replicas, or look for what random graphs
 // hold rarely or never.
 bool finds_nothing(const PassInfo& pass) {
-  return pass.name.starts_with("fuse_") || pass.name == "chunk_loss" || pass.name == "offload" ||
-         pass.name == "separate_gather_group" || pass.name == "bucket_replica_sums" ||
-         pass.name == "overlap_microbatches" || pass.name == "choose_matmul_algorithms";
+  return pass.name.starts_with("fuse_") || pass.name == "offload" || pass.name == "separate_gather_group" ||
+         pass.name == "bucket_replica_sums" || pass.name == "overlap_microbatches" ||
+         pass.name == "choose_matmul_algorithms";
 }
 int size_of(std::uint64_t seed) { return 5 + static_cast<int>(seed % 150); }
 

@@ -108,13 +108,13 @@ TEST_CASE("options are set by name from text, and what is no option or value is 
   options.set("numerics", "rounds");
   options.set("device", "cuda");
   options.set("reshard_after_forward", "never");
-  options.set("loss_chunks", "3");
+  options.set("cpu_offload_prefetch_n_layers", "3");
   options.set("memory_budget", "0.25");
   options.set("disable_passes", "reinplace");
   CHECK(options.numerics == Numerics::rounds);
   CHECK(options.device == TargetDevice::cuda);
   CHECK(options.reshard_after_forward == ReshardAfterForward::never);
-  CHECK(options.loss_chunks == 3);
+  CHECK(options.cpu_offload_prefetch_n_layers == 3);
   CHECK(options.memory_budget == 0.25);
   CHECK(options.disable_passes == std::vector<std::string>{"reinplace"});
   const auto error_of = [&](const char* option, const char* value) {
@@ -127,7 +127,8 @@ TEST_CASE("options are set by name from text, and what is no option or value is 
     return std::string();
   };
   CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\" is none of exact, rounds");
-  CHECK(error_of("loss_chunks", "3x") == "loss_chunks = \"3x\" is no number");
+  CHECK(error_of("cpu_offload_prefetch_n_layers", "3x") ==
+        "cpu_offload_prefetch_n_layers = \"3x\" is no number");
   CHECK(error_of("chunks", "3") == "there is no compile option \"chunks\"");
 }
 
