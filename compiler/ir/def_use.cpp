@@ -18,7 +18,7 @@ DefUse::DefUse(const Graph& graph)
     for_each_operand(graph.nodes[i], [&](ValueId id) { readers_[next[id]++] = i; });
 }
 
-// Backwards: a node that is not alive does not count as a reader, so whole chains go in one sweep.
+// Goes backwards: dead nodes do not count as readers, so one sweep finds whole dead chains.
 IdMap<bool> living_nodes(const Graph& graph, const std::function<bool(const Node&)>& acts) {
   IdMap<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {

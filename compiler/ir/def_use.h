@@ -1,5 +1,6 @@
-// Who makes and who reads each value of a graph, as its nodes stood when this was built: linear in the graph,
-// and not to be asked once nodes have moved. Values that were added since have neither maker nor readers.
+// The maker and the readers of each value of a graph, by the order of nodes at construction. Linear
+// in the graph. Invalid once nodes have moved. Values that are added later have no maker and no
+// readers.
 #pragma once
 
 #include <functional>
@@ -14,30 +15,29 @@ class DefUse {
  public:
   explicit DefUse(const Graph& graph);
 
-  // The node that makes the value; kNoNode for an input, and for kNoValue.
+  // Returns the node that makes the value, or kNoNode for an input and for kNoValue.
   NodeIndex maker(ValueId id) const { return knows(id) ? makers_[id] : kNoNode; }
 
-  // In the order of the nodes; one that reads the value twice is there twice, and the return node reads like
-  // any other.
+  // Returns the readers in the order of the nodes. A node that reads the value twice appears twice.
+  // The return node is a reader too.
   std::span<const NodeIndex> readers(ValueId id) const {
     if (!knows(id)) return {};
     return std::span(readers_).subspan(first_reader_[id], first_reader_[id + 1] - first_reader_[id]);
   }
   NodeIndex last_reader(ValueId id) const { return readers(id).empty() ? kNoNode : readers(id).back(); }
-  // kNoNode also where there are several.
+  // Returns the reader if there is exactly one, else kNoNode.
   NodeIndex only_reader(ValueId id) const { return readers(id).size() == 1 ? readers(id).front() : kNoNode; }
 
  private:
   bool knows(ValueId id) const { return static_cast<std::size_t>(id) < makers_.size(); }
 
   IdMap<NodeIndex> makers_;
-  // Of all values one after the other: those of value i begin at first_reader_[i] and end where those of i +
-  // 1 begin.
+  // By value, concatenated: the readers of value i are [first_reader_[i], first_reader_[i + 1]).
   std::vector<NodeIndex> readers_;
   IdMap<std::size_t> first_reader_;
 };
 
-// Of each node: whether it acts, or one reads its results that does or is read so in turn.
+// Returns, by node, whether it acts, or a living node reads one of its results.
 IdMap<bool> living_nodes(const Graph& graph, const std::function<bool(const Node&)>& acts);
 
 }  // namespace rondo::ir

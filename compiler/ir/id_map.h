@@ -1,6 +1,6 @@
-// A vector indexed by the numbers of a graph: an element for each value (ValueId), node (NodeIndex), input or
-// block. It takes indices of any integral type, so no caller casts. A negative number is no index: kNoValue
-// and kNoNode are checked for first.
+// A vector with an element for each value (ValueId), node (NodeIndex), input or block of a graph.
+// It takes indices of any integral type, so no caller casts. REQUIRES: an index is not negative;
+// callers check for kNoValue and kNoNode first.
 #pragma once
 
 #include <concepts>

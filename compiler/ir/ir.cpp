@@ -1,7 +1,6 @@
-// Values are numbers into one dense list and are never renumbered: keep_nodes() drops nodes and leaves their
-// values behind, so that tables indexed by value stay valid in a pass. Definitions stand above uses, so
-// A module's block is found by its dotted
-// prefixes, once for each distinct module.
+// Values are indices into one dense list and are never renumbered: keep_nodes() removes nodes but
+// not their values, so that tables indexed by value stay valid in a pass. The block of a module is
+// looked up by its dotted prefixes, once for each distinct module.
 #include "compiler/ir/ir.h"
 
 #include <algorithm>
@@ -134,9 +133,9 @@ IdMap<std::int32_t> blocks_of_nodes(const Graph& graph) {
   IdMap<std::int32_t> blocks;
   blocks.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
-    const auto [known, is_new] = of_module.try_emplace(node.module, -1);
-    if (is_new) known->second = find(node.module);
-    blocks.push_back(known->second);
+    const auto [entry, is_new] = of_module.try_emplace(node.module, -1);
+    if (is_new) entry->second = find(node.module);
+    blocks.push_back(entry->second);
   }
   return blocks;
 }
@@ -155,13 +154,13 @@ void replace_uses(Graph& graph, const IdMap<ValueId>& replacement) {
 }
 
 void keep_nodes(Graph& graph, const std::vector<bool>& keep) {
-  std::size_t kept = 0;
+  std::size_t end = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!keep[i]) continue;
-    if (kept != i) graph.nodes[kept] = std::move(graph.nodes[i]);
-    ++kept;
+    if (end != i) graph.nodes[end] = std::move(graph.nodes[i]);
+    ++end;
   }
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(kept), graph.nodes.end());
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(end), graph.nodes.end());
 }
 
 }  // namespace rondo::ir

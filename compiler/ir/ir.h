@@ -1,15 +1,15 @@
-// The graph of a traced step, in plain C++: no LibTorch here, nor in any pass.
+// The graph of a traced step, in plain C++: neither the graph nor any pass uses LibTorch.
 //
-// A graph is an ordered list of nodes, and the order is the schedule. The last node is `return`; its operands
-// are the graph's results, so "has one reader" means one thing for every pass. Shapes are numbers; there are
-// no symbolic sizes. Ids of values are dense, stable while a graph lives, and never reused. Copying a graph
-// is a deep copy.
+// A graph is an ordered list of nodes, and the order is the schedule. The last node is `return`;
+// its operands are the graph's results, so "has one reader" has one meaning for every pass. Shapes
+// are numbers; there are no symbolic sizes. Ids of values are dense, stable while a graph lives,
+// and never reused. Copying a graph is a deep copy.
 //
-// Note [Aliases]: `views` says that a result shares the storage of that operand and writes nothing. `writes`
-// says that the node overwrote that operand's storage and the result is what now stands there. After a write,
-// older values of the same storage must not be read any more; the verifier checks it. An op whose schema
-// returns nothing but that mutates arguments (`rondo.adamw_`) still has one result per overwritten
-// operand here, so that data flow is visible.
+// Note [Aliases]: `views` marks a result that shares the storage of that operand; the node writes
+// nothing. `writes` marks a result that is the new content of that operand's storage, which the
+// node overwrote. After a write, older values of the same storage must not be read; the verifier
+// checks it. An op that mutates arguments and returns nothing by its schema (`rondo.adamw_`) has
+// one result per overwritten operand in a graph, so that data flow is visible.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace rondo::ir {
 
-// Floating-point types first. The float8 types are those of the OCP's specification (E4M3 without
+// Floating-point types first. The float8 types follow the OCP specification (E4M3 has no
 // infinities).
 enum class DType : std::uint8_t { f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, b8 };
 std::int64_t dtype_bytes(DType dtype);
@@ -40,15 +40,16 @@ struct TensorType {
 
   bool operator==(const TensorType&) const = default;
 };
-// A contiguous (row-major) tensor type.
+// Returns a contiguous (row-major) tensor type.
 TensorType contiguous(DType dtype, std::vector<std::int64_t> sizes);
-// The row-major strides that LibTorch gives: a size of 0 counts as 1.
+// Returns the row-major strides as LibTorch defines them: a size of 0 counts as 1.
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sizes);
-// Whether the elements lie in row-major order without gaps; strides of dimensions of size 1 do not matter.
+// Returns true if the elements are in row-major order without gaps. Ignores strides of dimensions
+// of size 1.
 bool is_contiguous(const TensorType& type);
 std::int64_t element_count(const TensorType& type);
-// Bytes from the first to one past the last element that the strides reach: what a storage of its own would
-// take.
+// Returns the bytes from the first to one past the last element that the strides reach: the size of
+// a separate storage.
 std::int64_t storage_bytes(const TensorType& type);
 
 using ValueId = std::int32_t;
@@ -60,10 +61,10 @@ struct Value {
   TensorType type;
   ValueId views = kNoValue;   // Note [Aliases]
   ValueId writes = kNoValue;  // Note [Aliases]
-  bool on_host = false;       // in the host's memory and not in the device's; views are where their source is
+  bool on_host = false;       // in host memory, not device memory; a view is where its source is
 };
 
-// Arguments are positional, one for each argument of the op's schema, defaults filled in.
+// Arguments are positional: one for each argument of the op's schema, with defaults filled in.
 struct None {
   bool operator==(const None&) const = default;
 };
@@ -75,11 +76,12 @@ struct UseList {  // a list of operands; kNoValue where an optional tensor is ab
   std::vector<ValueId> values;
   bool operator==(const UseList&) const = default;
 };
-struct WrappedNumber {  // a zero-dimensional constant that takes no part in type promotion (`x * 2.0`)
+struct WrappedNumber {  // a zero-dimensional constant that type promotion ignores (`x * 2.0`)
   std::variant<bool, std::int64_t, double> number;
   bool operator==(const WrappedNumber&) const = default;
 };
-struct Symbol {  // an enumerator of LibTorch other than a dtype: "strided", "cpu", "contiguous_format"
+// An enumerator of LibTorch other than a dtype: "strided", "cpu", "contiguous_format".
+struct Symbol {
   std::string name;
   bool operator==(const Symbol&) const = default;
 };
@@ -92,13 +94,13 @@ struct Node {
   std::vector<Argument> args;
   std::vector<ValueId> results;
   Phase phase = Phase::forward;
-  std::string module;  // dotted path of the module that made it, backward nodes too
+  std::string module;  // dotted path of the module that created it, for backward nodes too
   std::string origin;  // the pass that created the node; empty for a traced one
 };
 constexpr std::string_view kReturn = "return";
 
-// `saved`: memory that lasts between graphs that share a step (compiler/bodies/bodies.h): one leaves values
-// in it, others read them.
+// `saved` is memory that graphs of one step share (compiler/bodies/bodies.h): one writes values to
+// it, and others read them.
 enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch, saved };
 std::string_view input_kind_name(InputKind kind);
 std::optional<InputKind> input_kind_from_name(std::string_view name);
@@ -107,8 +109,8 @@ struct Input {
   std::string name;  // unique; "layers.0.attention.wq.weight"
   InputKind kind = InputKind::batch;
   ValueId value = kNoValue;
-  // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May
-  // be empty.
+  // The bucket of a parameter. Parameters of one bucket are gathered and reduced together, in the
+  // order of the inputs. May be empty.
   std::string bucket = {};
   Sharding sharding = {};
 };
@@ -116,10 +118,10 @@ struct Input {
 // One for each operand of the return node, in its order.
 struct Output {
   std::string name;  // unique
-  int updates = -1;  // index of the input whose new content this is, or -1 for a plain result
+  int updates = -1;  // index of the input that gets this as new content, or -1 for a plain result
 };
 
-// The nodes [begin, end) that a device records as one, to be replayed without the host;
+// The nodes [begin, end) that a device records once and replays without the host; see
 // compiler/ops/segments.h.
 struct Segment {
   NodeIndex begin = 0;
@@ -129,15 +131,15 @@ struct Segment {
 
 struct Graph {
   std::string name;
-  // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
-  // lies inside another.
+  // Module paths of the model's blocks, in the order of the forward. A block may be recomputed as a
+  // whole. No block is inside another.
   IdMap<std::string> blocks;
   MeshAxes mesh;
   IdMap<Input> inputs;
   std::vector<Output> outputs;
   IdMap<Node> nodes;  // the last one is `return`
   IdMap<Value> values;
-  std::vector<Segment> segments;  // what is recorded, in the order of the nodes; set by the pass cudagraph
+  std::vector<Segment> segments;  // recorded nodes, in their order; set by the pass cudagraph
 
   ValueId add_value(Value value);
   const Value& value(ValueId id) const { return values[id]; }
@@ -148,19 +150,19 @@ struct Graph {
   Node& return_node() { return nodes.back(); }
 };
 
-// The argument at a position; nullptr if it is no T, or there is no such argument.
+// Returns the argument at a position, or nullptr if it is no T or there is no such argument.
 template <class T>
 const T* argument(const Node& node, std::size_t position) {
   return position < node.args.size() ? std::get_if<T>(&node.args[position]) : nullptr;
 }
-// The operand at an argument; kNoValue if that is something else, or there is no such argument.
+// Returns the operand at an argument, or kNoValue if it is no operand or there is no such argument.
 ValueId operand(const Node& node, std::size_t argument);
-// The number at an argument, plain or wrapped.
+// Returns the number at an argument, plain or wrapped.
 std::optional<double> number(const Node& node, std::size_t argument);
-// The integer at an argument; 0 if that is something else, or there is no such argument.
+// Returns the integer at an argument, or 0 if it is no integer or there is no such argument.
 std::int64_t integer(const Node& node, std::size_t argument);
 
-// Calls f(ValueId) for each operand in order; absent optional tensors are left out.
+// Calls f(ValueId) for each operand in order, without absent optional tensors.
 template <class F>
 void for_each_operand(const Node& node, F&& f) {
   for (const Argument& arg : node.args) {
@@ -172,7 +174,7 @@ void for_each_operand(const Node& node, F&& f) {
     }
   }
 }
-// The same with f(ValueId&), to rewrite operands in place.
+// Calls f(ValueId&) for each operand in order, to rewrite operands in place.
 template <class F>
 void for_each_operand(Node& node, F&& f) {
   for (Argument& arg : node.args) {
@@ -185,14 +187,14 @@ void for_each_operand(Node& node, F&& f) {
   }
 }
 
-// Index into `blocks` of the block that each node's module lies in, -1 outside of all.
+// Returns, by node, the index into `blocks` of the block that contains its module, or -1.
 IdMap<std::int32_t> blocks_of_nodes(const Graph& graph);
 
-// Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is not
-// kNoValue. REQUIRES: no chains (a -> b -> c).
+// Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is
+// not kNoValue. REQUIRES: no chains (a -> b -> c).
 void replace_uses(Graph& graph, const IdMap<ValueId>& replacement);
 
-// Drops the nodes whose flag is false; their values stay as numbers that no node defines.
+// Removes the nodes whose flag is false. Their values remain as ids that no node defines.
 void keep_nodes(Graph& graph, const std::vector<bool>& keep);
 
 }  // namespace rondo::ir

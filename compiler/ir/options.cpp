@@ -1,5 +1,5 @@
-// Options by name: the flags of `rondo opt` and the cases of the golden tests set them from text. A message
-// about an option that is a key of the configuration, too, has the key's name.
+// Sets options by name from text, for the flags of `rondo opt` and the cases of the golden tests.
+// Messages name an option by its key of the configuration if it has one.
 #include "compiler/ir/options.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ Number number_in(std::string_view option, const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || at != end)
-    throw Error(ExitCode::config, fmt::format("{} = \"{}\" is no number", option, text));
+    throw Error(ExitCode::config, fmt::format("{} = \"{}\" is not a number", option, text));
   return number;
 }
 
@@ -45,7 +45,7 @@ void set_member(CompileOptions& options, std::string_view name, const std::strin
 struct OptionSetter {
   std::string_view option;
   void (*set)(CompileOptions&, std::string_view name, const std::string& text);
-  std::string_view key = option;  // what messages call it
+  std::string_view key = option;  // its name in messages
 };
 
 using C = CompileOptions;
@@ -70,11 +70,11 @@ constexpr std::array kSetters = {
 }  // namespace
 
 void CompileOptions::set(std::string_view option, const std::string& value) {
-  const auto found = std::find_if(kSetters.begin(), kSetters.end(),
-                                  [&](const OptionSetter& s) { return s.option == option; });
-  if (found == kSetters.end())
-    throw Error(ExitCode::config, fmt::format("there is no compile option \"{}\"", option));
-  found->set(*this, found->key, value);
+  const auto setter = std::find_if(kSetters.begin(), kSetters.end(),
+                                   [&](const OptionSetter& s) { return s.option == option; });
+  if (setter == kSetters.end())
+    throw Error(ExitCode::config, fmt::format("unknown compile option \"{}\"", option));
+  setter->set(*this, setter->key, value);
 }
 
 }  // namespace rondo

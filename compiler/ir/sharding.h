@@ -1,16 +1,18 @@
-// How the ranks of a run hold a tensor: its type of sharding, a placement for each axis of the mesh.
+// The type of sharding of a tensor: a placement for each axis of the mesh.
 //
 // Note [Types of sharding]. On one axis a tensor is
-//   replicated   alike on all ranks
-//   zero         nothing but zeros; goes with everything
-//   sharded      cut along a dimension; which rank has which rows is not said, so permuted tokens are
-//                sharded, and so is what parallel/flat_shard.h cuts (along dim 0 of the flattened tensor)
-//   inner        cut along a dimension other than the first of `unflattened`, and flattened since
+//   replicated   equal on all ranks
+//   zero         all zeros; compatible with every other placement
+//   sharded      divided along a dimension. The type does not say which rank has which rows, so
+//                permuted tokens are sharded, and so are the shards of parallel/flat_shard.h (along
+//                dim 0 of the flattened tensor)
+//   inner        divided along a dimension of `unflattened` other than the first, then flattened
 //   partial_sum  a summand: the tensor is the sum over the ranks
-//   partial_max  likewise the maximum
-//   local        what this rank makes of what it alone has: ids of its part of a vocabulary, rows of its
-//                experts, counts of its rows. A rank says nothing of what others have
-// and, besides, `repeated` where a sum over ranks counted what all of them had: that many times too much.
+//   partial_max  an operand of a maximum: the tensor is the maximum over the ranks
+//   local        computed from what this rank alone has: ids of its part of a vocabulary, rows of
+//                its experts, counts of its rows. It says nothing of the values of other ranks
+// In addition, `repeated` marks a sum over ranks of equal values, which is too large by the number
+// of ranks.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +27,14 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-// Ranks that a collective names, and the axes that they differ in.
+// A process group that collectives name, and the axes in which its ranks differ.
 struct MeshGroup {
   std::string name;
   std::vector<std::int32_t> axes;  // indices
   bool operator==(const MeshGroup&) const = default;
 };
 
-// Empty on one rank, and where nobody says: then nothing is checked.
+// Empty on one rank, and where the mesh is unknown: then nothing is checked.
 struct MeshAxes {
   static constexpr std::size_t kMost = 6;
   std::vector<MeshAxis> axes;  // at most kMost
@@ -55,10 +57,10 @@ constexpr Placement kPartialMax{Placement::Kind::partial_max};
 constexpr Placement kLocal{Placement::Kind::local};
 constexpr Placement kZero{Placement::Kind::zero};
 
-// Of an input.
+// The type of sharding of an input.
 struct Sharding {
-  std::vector<Placement> axes;            // by axis; empty: replicated on all
-  std::vector<std::int64_t> unflattened;  // where one is `inner`: the sizes before the tensor was flattened
+  std::vector<Placement> axes;            // by axis; empty: replicated on all axes
+  std::vector<std::int64_t> unflattened;  // the sizes before the flattening, if an axis is `inner`
   bool operator==(const Sharding&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// storage_roots() needs one sweep instead of a walk for each value.
+// storage_roots() takes one sweep, since values are defined before their use.
 #include "compiler/ir/storages.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ IdMap<ValueId> storage_roots(const Graph& graph) {
 }
 
 bool overwrites(const Graph& graph) {
-  // Values that no node makes any more may be marked, too.
+  // Values without a maker may still be marked.
   const auto is_write = [](const Value& value) { return value.writes != kNoValue; };
   if (std::none_of(graph.values.begin(), graph.values.end(), is_write)) return false;
   for (const Node& node : graph.nodes)

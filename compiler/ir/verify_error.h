@@ -1,4 +1,4 @@
-// What the rules of the verifier (compiler/verify/verify.h) throw.
+// The exception of the rules of the verifier (compiler/verify/verify.h).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace rondo::ir {
 
-// A broken rule: at which node (kNoNode: the graph as a whole), and what is wrong with it.
+// A broken rule: the node (kNoNode: the graph as a whole) and the problem.
 struct VerifyError {
   NodeIndex node = kNoNode;
   std::string what;

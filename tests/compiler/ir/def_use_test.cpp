@@ -7,7 +7,7 @@
 
 using namespace rondo::ir;
 
-TEST_CASE("def-use says who makes a value and who reads it, in the order of the nodes") {
+TEST_CASE("def-use has the maker of a value and its readers in the order of the nodes") {
   Graph graph = parse(
       "graph g\nbatch %0: f32[8] x\nforward\n"
       "  %1: f32[8] = aten.neg.default(%0)\n"
@@ -39,7 +39,7 @@ TEST_CASE("def-use says who makes a value and who reads it, in the order of the 
   }
 }
 
-TEST_CASE("an id map takes ids as they are") {
+TEST_CASE("an id map takes indices of any integral type") {
   IdMap<bool> read(3, false);
   const ValueId id = 2;
   read[id] = true;

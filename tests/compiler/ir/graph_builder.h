@@ -1,4 +1,5 @@
-// A graph that grows node by node at random, with what may be read at each moment. For random_graph.cpp.
+// A graph that grows by random nodes, with the values that the next node may read. For
+// random_graph.cpp.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class GraphBuilder {
     roots_.push_back(id);
   }
 
-  // A value that may be read: not overwritten, not awaited.
+  // Returns a value that may be read: it is neither overwritten nor pending.
   ValueId any() {
     return pool_[chance(2) ? pick(pool_.size())
                            : pool_.size() - 1 - pick(std::min<std::size_t>(8, pool_.size()))];
@@ -39,7 +40,7 @@ class GraphBuilder {
     return kNoValue;
   }
   static bool is_row_major(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
-  // Pointwise results of these have the strides of the operand, whatever the number of operands.
+  // Types whose pointwise results have the strides of the operand, for any number of operands.
   static bool is_plain(const TensorType& t) {
     if (t.dtype != DType::f32 && t.dtype != DType::bf16) return false;
     return is_row_major(t) || (t.sizes.size() == 2 && t.sizes[0] > 1 && t.sizes[1] > 1 && t.strides[0] == 1 &&
@@ -78,9 +79,9 @@ class GraphBuilder {
   }
 
   Graph graph_;
-  Phase phase_ = Phase::forward;  // of the nodes that follow, and their module
+  Phase phase_ = Phase::forward;  // of the following nodes, like the module
   std::string module_;
-  std::vector<ValueId> pool_;   // may be read now
+  std::vector<ValueId> pool_;   // values that may be read
   std::vector<ValueId> roots_;  // the storage of each value
 
  private:

@@ -1,4 +1,4 @@
-// A graph from its text, refused where the verifier refuses it.
+// Parses a graph and verifies it.
 #pragma once
 
 #include <string_view>

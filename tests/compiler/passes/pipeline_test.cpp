@@ -128,8 +128,8 @@ TEST_CASE("options are set by name from text, and what is no option or value is 
   };
   CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\" is none of exact, rounds");
   CHECK(error_of("cpu_offload_prefetch_n_layers", "3x") ==
-        "cpu_offload_prefetch_n_layers = \"3x\" is no number");
-  CHECK(error_of("chunks", "3") == "there is no compile option \"chunks\"");
+        "cpu_offload_prefetch_n_layers = \"3x\" is not a number");
+  CHECK(error_of("chunks", "3") == "unknown compile option \"chunks\"");
 }
 
 TEST_CASE("a pass that the device cannot have is an error") {
