@@ -1,6 +1,6 @@
-// Numbers are read with std::from_chars, which knows no locale. The take functions pass a word only if it
-// stands there, so the parser needs no backtracking. A word ends where no name could go on, so that a longer
-// name is not taken for its prefix. Line and column are counted only when something fails.
+// Numbers are parsed with std::from_chars, which ignores the locale. The take functions consume a
+// word only if it is next, so the parser needs no backtracking. A word must end where a name would,
+// so that a longer name does not match its prefix. Line and column are counted only for errors.
 #include "compiler/text/lexer.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ std::int64_t Lexer::integer() {
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(cursor(), limit(), n);
   if (error == std::errc::result_out_of_range) fail(start, "the integer is too large", "64 bits");
-  if (error != std::errc()) fail(start, "no integer here", "an integer");
+  if (error != std::errc()) fail(start, "no integer", "an integer");
   advance_to(end);
   return n;
 }
@@ -35,7 +35,7 @@ std::string Lexer::name(std::string_view expected) {
   if (peek() == '"') return quoted();
   const std::size_t start = pos_;
   while (pos_ < text_.size() && is_bare(text_[pos_])) ++pos_;
-  if (pos_ == start) fail(start, "no name here", expected);
+  if (pos_ == start) fail(start, "no name", expected);
   return std::string(text_.substr(start, pos_ - start));
 }
 
@@ -45,7 +45,7 @@ std::string Lexer::quoted() {
   for (;;) {
     const std::size_t at = pos_;
     const char c = peek();
-    if (c == '\0' || c == '\n') fail(start, "a text without end", "'\"' on the same line");
+    if (c == '\0' || c == '\n') fail(start, "an unterminated string", "'\"' on the same line");
     ++pos_;
     if (c == '"') return result;
     if (c != '\\') {
@@ -86,7 +86,7 @@ bool Lexer::at_end_of_line() {
 }
 
 void Lexer::end_of_line() {
-  if (!at_end_of_line()) fail(pos_, "something is left on the line", "the end of the line");
+  if (!at_end_of_line()) fail(pos_, "unexpected text", "the end of the line");
   skip_line();
 }
 
@@ -129,12 +129,12 @@ bool Lexer::take_arrow() {
   return true;
 }
 
-void Lexer::fail(std::size_t position, const std::string& what, std::string_view expected) const {
+void Lexer::fail(std::size_t position, const std::string& problem, std::string_view expected) const {
   const std::string_view before = text_.substr(0, std::min(position, text_.size()));
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
   const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   throw Error(ExitCode::graph, fmt::format("{}:{}:{}: {}; expected {}", file_name_, line,
-                                           before.size() - line_start + 1, what, expected));
+                                           before.size() - line_start + 1, problem, expected));
 }
 
 }  // namespace rondo::ir

@@ -1,5 +1,5 @@
-// The words of the text form (compiler/text/text.h): a cursor over a text that says where it is when
-// something is wrong. The text outlives the lexer. Any bytes may be in it.
+// The tokens of the text form (compiler/text/text.h): a cursor over a text that reports its
+// position in errors. The text must outlive the lexer and may have any bytes.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ class Lexer {
   Lexer(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
 
  protected:
-  // Throws Error(ExitCode::graph) "file:line:column: what; expected ...".
-  [[noreturn]] void fail(std::size_t position, const std::string& what, std::string_view expected) const;
+  // Throws Error(ExitCode::graph) "file:line:column: problem; expected ...".
+  [[noreturn]] void fail(std::size_t position, const std::string& problem, std::string_view expected) const;
 
-  // Each of these skips the spaces before it and throws if it finds something else.
+  // Each of these skips spaces first, and throws if the text does not match.
   std::int64_t integer();
   std::string letters();                        // letters, digits and _; may be empty
   std::string name(std::string_view expected);  // bare or quoted
@@ -26,7 +26,7 @@ class Lexer {
   void expect_word(std::string_view word);
   void end_of_line();
 
-  // True, and past it, if it stands here; otherwise nothing happens.
+  // Consumes the text and returns true if it is next; otherwise does nothing.
   bool take(char c);
   bool take_word(std::string_view word);
   bool take_arrow();

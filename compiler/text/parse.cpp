@@ -1,5 +1,5 @@
-// The statements of a graph. A recursive-descent parser without backtracking. Results of a node stay pending
-// until its operands are read. Rules that need the whole graph are the verifier's.
+// Parses the statements of a graph by recursive descent without backtracking. Results of a node
+// stay pending until its operands are read. The verifier checks rules of the whole graph.
 #include <fmt/format.h>
 
 #include <unordered_map>
@@ -28,7 +28,7 @@ class Parser : private ValueParser {
   // Statements
 
   void statement() {
-    if (returned_) fail(pos_, "a statement after return", "the end of the text");
+    if (returned_) fail(pos_, "a statement after return", "the end of the file");
     if (peek() == '%') return node();
     const std::size_t start = pos_;
     const std::string word = name("an input, a phase, a node or return");
@@ -47,7 +47,7 @@ class Parser : private ValueParser {
   }
 
   void block(std::size_t start) {
-    if (!graph_.nodes.empty()) fail(start, "a block below a node", "all blocks above the first node");
+    if (!graph_.nodes.empty()) fail(start, "a block after a node", "all blocks before the first node");
     graph_.blocks.push_back(name("the module of the block"));
     end_of_line();
   }
@@ -55,10 +55,10 @@ class Parser : private ValueParser {
   void axis(std::size_t start) {
     std::vector<MeshAxis>& axes = graph_.mesh.axes;
     if (!graph_.inputs.empty() || axes.size() == MeshAxes::kMost)
-      fail(start, "an axis too many, or below an input",
-           fmt::format("at most {} axes, above the inputs", MeshAxes::kMost));
+      fail(start, "too many axes, or an axis after an input",
+           fmt::format("at most {} axes, before the inputs", MeshAxes::kMost));
     axes.push_back({name("the name of the axis"), integer()});
-    if (axes.back().ranks < 2) fail(start, "an axis of fewer than 2 ranks", "the number of its ranks");
+    if (axes.back().ranks < 2) fail(start, "an axis of fewer than 2 ranks", "2 ranks or more");
     constexpr std::int64_t kMostRanks = 1 << 24;
     if (axes.back().ranks > kMostRanks)
       fail(start, "an axis of too many ranks", fmt::format("at most {}", kMostRanks));
@@ -66,7 +66,7 @@ class Parser : private ValueParser {
   }
 
   void group(std::size_t start) {
-    if (!graph_.inputs.empty()) fail(start, "a group below an input", "all groups above the inputs");
+    if (!graph_.inputs.empty()) fail(start, "a group after an input", "all groups before the inputs");
     MeshGroup group{name("the name of the group"), {}};
     while (!at_end_of_line()) group.axes.push_back(named_axis());
     graph_.mesh.groups.push_back(std::move(group));
@@ -80,10 +80,10 @@ class Parser : private ValueParser {
     const std::vector<MeshAxis>& axes = graph_.mesh.axes;
     for (std::size_t i = 0; i < axes.size(); ++i)
       if (axes[i].name == word) return static_cast<std::int32_t>(i);
-    fail(start, fmt::format("there is no axis \"{}\"", word), "an axis that stands above");
+    fail(start, fmt::format("there is no axis \"{}\"", word), "an axis defined before");
   }
 
-  // Behind `on`.
+  // Parses the sharding after `on`.
   Sharding sharding() {
     Sharding sharding{std::vector<Placement>(graph_.mesh.axes.size()), {}};
     do {
@@ -106,27 +106,27 @@ class Parser : private ValueParser {
     const bool is_inner = take_word("inner");
     const std::int64_t dim = integer();
     if (dim < 0 || dim >= static_cast<std::int64_t>(kMaxDims))
-      fail(start, "bad dimension", fmt::format("one below {}", kMaxDims));
+      fail(start, "bad dimension", fmt::format("less than {}", kMaxDims));
     return is_inner ? inner(static_cast<int>(dim)) : ir::sharded(static_cast<int>(dim));
   }
 
-  // A segment begins here, or none does; the one above ends.
+  // Ends the current segment, and begins another one if requested.
   void segment(bool begins) {
-    const auto here = static_cast<std::int32_t>(graph_.nodes.size());
-    if (in_segment_) graph_.segments.back().end = here;
-    if (begins) graph_.segments.push_back({here, here});
+    const auto next = static_cast<std::int32_t>(graph_.nodes.size());
+    if (in_segment_) graph_.segments.back().end = next;
+    if (begins) graph_.segments.push_back({next, next});
     in_segment_ = begins;
   }
 
   void input(InputKind kind) {
     skip_spaces();
     const std::size_t start = pos_;
-    if (!graph_.nodes.empty()) fail(start, "an input below a node", "all inputs above the first node");
+    if (!graph_.nodes.empty()) fail(start, "an input after a node", "all inputs before the first node");
     Input input{.name = {}, .kind = kind, .value = definition()};
     input.name = name("the name of the input");
     const int index = static_cast<int>(graph_.inputs.size());
     if (!inputs_.emplace(input.name, index).second)
-      fail(start, fmt::format("input \"{}\" stands here a second time", input.name), "unique input names");
+      fail(start, fmt::format("input \"{}\" is defined a second time", input.name), "unique input names");
     if (kind == InputKind::parameter && take_word("bucket")) input.bucket = name("the name of the bucket");
     if (take_word("on")) input.sharding = sharding();
     graph_.inputs.push_back(std::move(input));
@@ -142,7 +142,7 @@ class Parser : private ValueParser {
 
   void node() {
     std::vector<ValueId> results;
-    // Results come to stand only after the operands have been read: a node cannot read its own results.
+    // Results are defined only after the operands are read: a node cannot read its own results.
     do {
       results.push_back(definition());
       defined_[results.back()] = kPending;
@@ -202,8 +202,8 @@ class Parser : private ValueParser {
   int updated_input() {
     const std::size_t start = pos_;
     const std::string word = name("the name of an input");
-    const auto found = inputs_.find(word);
-    if (found != inputs_.end()) return found->second;
+    const auto input = inputs_.find(word);
+    if (input != inputs_.end()) return input->second;
     fail(start, fmt::format("there is no input \"{}\"", word), "the name of an input of this graph");
   }
 

@@ -1,8 +1,8 @@
-// The output must parse back to an equal graph. Doubles are written by std::to_chars, the shortest form with
-// the same bits; ".0" tells a whole double from an integer, a nan that is not the standard one is given by
-// its bits, and empty lists carry their kind. Phase and module get a line only where they change. A broken
-// graph must be printable too, so numbers of values are checked before they are looked up, and an odd return
-// is printed as a plain node.
+// Prints graphs, types and placements. The output must parse back to an equal graph. Doubles are
+// printed with std::to_chars, the shortest form with the same bits. ".0" distinguishes a whole
+// double from an integer, a nan other than the quiet one is printed as bits, and empty lists name
+// their kind. Phase and module get a line only where they change. A broken graph must be printable
+// too, so value ids are checked before use, and a malformed return is printed as a plain node.
 #include <array>
 #include <bit>
 #include <charconv>
@@ -83,7 +83,8 @@ class Printer {
   std::string take() { return std::move(out_); }
 
  private:
-  // A value number out of range is what a dump of a broken graph must show, not trip over.
+  // Returns the value, or an unknown one for an id out of range, so that broken graphs can
+  // be dumped.
   const Value& described(ValueId id) const {
     static const Value kUnknown;
     return id >= 0 && static_cast<std::size_t>(id) < graph_.values.size() ? graph_.value(id) : kUnknown;
@@ -159,12 +160,12 @@ class Printer {
 
   Printer& origin(const Node& node) { return node.origin.empty() ? *this : text(" by ").name(node.origin); }
 
-  // Segments that begin or end above node i.
+  // Prints the segments that begin or end before node i.
   void segments(std::int32_t i) {
-    const std::vector<Segment>& all = graph_.segments;
-    const bool ended = next_segment_ > 0 && all[next_segment_ - 1].end == i;
-    if (ended && (next_segment_ == all.size() || all[next_segment_].begin != i)) text("eager\n");
-    for (; next_segment_ < all.size() && all[next_segment_].begin == i; ++next_segment_) text("segment\n");
+    const std::vector<Segment>& list = graph_.segments;
+    const bool ended = next_segment_ > 0 && list[next_segment_ - 1].end == i;
+    if (ended && (next_segment_ == list.size() || list[next_segment_].begin != i)) text("eager\n");
+    for (; next_segment_ < list.size() && list[next_segment_].begin == i; ++next_segment_) text("segment\n");
   }
 
   void place(const Node& node) {
@@ -254,7 +255,7 @@ class Printer {
   const IdMap<std::string>* comments_;
   std::string out_;
   std::size_t next_segment_ = 0;
-  bool placed_ = false;  // phase_ and module_ say where the last line was
+  bool placed_ = false;  // phase_ and module_ are those of the last line
   Phase phase_ = Phase::forward;
   std::string_view module_;
 };
@@ -277,8 +278,8 @@ std::string print(const Placement& placement) {
 }
 
 std::string print(const TensorType& type) {
-  const Graph none;
-  Printer printer(none);
+  const Graph empty;
+  Printer printer(empty);
   printer.type(type);
   return printer.take();
 }

@@ -18,7 +18,7 @@
 //     loss = %3
 //     weight = %4 -> layers.0.wq.weight
 //
-// The line `segment` begins a run of nodes that a device records as one. `eager` ends it: the host
+// The line `segment` begins a run of nodes that a device records once. `eager` ends it: the host
 // calls the nodes up to the next `segment`.
 //
 // There is one statement a line, and `#` starts a comment.
@@ -52,7 +52,7 @@
 namespace rondo::ir {
 
 // Prints a graph. Never fails, so that a broken graph can be dumped; only verified graphs are sure
-// to parse back. print(parse(x)) == x for every x that print made. Value numbers are the ids.
+// to parse back. print(parse(x)) == x for every printed x. Value numbers are the ids.
 // `comments`, by value, follow the nodes on their lines.
 std::string print(const Graph& graph, const IdMap<std::string>* comments = nullptr);
 std::string print(const TensorType& type);
@@ -61,9 +61,9 @@ std::string print(const Graph& graph, const Node& node);  // one line, without p
 // "replicated", followed by "repeated" where it is.
 std::string print(const Placement& placement);
 
-// Parses a graph. Throws Error(ExitCode::graph) "file_name:line:column: what; expected ...". Checks
-// the syntax, that values are defined once and before their use, and that sizes and strides stay
-// within 2^60 bytes. The verifier checks the rest. Memory is linear in the length of any text.
+// Parses a graph. Throws Error(ExitCode::graph) "file_name:line:column: problem; expected ...".
+// Checks the syntax, that values are defined once and before their use, and that sizes and strides
+// stay within 2^60 bytes. The verifier checks the rest. Memory is linear in the length of any text.
 Graph parse(std::string_view text, std::string_view file_name);
 
 }  // namespace rondo::ir

@@ -1,3 +1,5 @@
+// Parses values by recursive descent. A list may not contain a list, which bounds the recursion.
+// Sizes and strides are checked for overflow before anything multiplies them.
 #include "compiler/text/value_parser.h"
 
 #include <fmt/format.h>
@@ -15,7 +17,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
 
 ValueId ValueParser::value_number() {
   const std::size_t start = pos_;
-  if (!take('%')) fail(start, "no value here", "a value such as %3");
+  if (!take('%')) fail(start, "no value", "a value such as %3");
   std::size_t id = 0;
   const auto [end, error] = std::from_chars(cursor(), limit(), id);
   if (error != std::errc() || id >= max_values_)
@@ -32,7 +34,7 @@ ValueId ValueParser::use() {
   const std::size_t start = pos_;
   const ValueId id = value_number();
   if (defined_[id] != kDefined)
-    fail(start, fmt::format("%{} is not defined above", id), "a value that stands above its use");
+    fail(start, fmt::format("%{} is not defined before", id), "a value defined before its use");
   return id;
 }
 
@@ -59,8 +61,8 @@ TensorType ValueParser::type() {
   expect('[');
   type.sizes = dimensions(']');
   check_bytes(start, type.sizes, nullptr);
-  const bool given = take('{');
-  type.strides = given ? dimensions('}') : contiguous_strides(type.sizes);
+  const bool has_strides = take('{');
+  type.strides = has_strides ? dimensions('}') : contiguous_strides(type.sizes);
   if (type.strides.size() != type.sizes.size())
     fail(start, fmt::format("the type has {} sizes and {} strides", type.sizes.size(), type.strides.size()),
          "a stride for each size");
@@ -99,9 +101,9 @@ void ValueParser::check_bytes(std::size_t start, const std::vector<std::int64_t>
 Argument ValueParser::argument(bool inner) {
   skip_spaces();
   const char c = peek();
-  // No recursion without end: the text may be anything.
+  // Bounds the recursion for any text.
   if (inner && (c == '[' || text_.substr(pos_, 7) == "wrapped"))
-    fail(pos_, "an argument too deep", "one level of lists");
+    fail(pos_, "a nested argument", "one level of lists");
   if (c == '%') return Use{use()};
   if (c == '"') return quoted();
   if (c == '[') return list();
@@ -144,7 +146,7 @@ Argument ValueParser::nan() {
     if (error == std::errc()) advance_to(end);
   }
   const double x = std::bit_cast<double>(bits);
-  if (x == x) fail(start, "these bits are no nan", "the 64 bits of a nan such as 0xfff8000000000000");
+  if (x == x) fail(start, "the bits of a number", "the 64 bits of a nan such as 0xfff8000000000000");
   expect(')');
   return x;
 }
@@ -161,7 +163,7 @@ Argument ValueParser::wrapped() {
   } else if (const auto* x = std::get_if<double>(&inner)) {
     wrapped.number = *x;
   } else {
-    fail(start, "wrapped() holds something else", "a number or a bool");
+    fail(start, "wrapped() of another kind", "a number or a bool");
   }
   expect(')');
   return wrapped;
@@ -210,7 +212,7 @@ Argument ValueParser::list() {
   if (std::holds_alternative<double>(first)) return list_of<double>(first);
   if (std::holds_alternative<bool>(first)) return list_of<bool>(first);
   if (std::holds_alternative<Use>(first) || std::holds_alternative<None>(first)) return use_list(first);
-  fail(start, "a list of such elements", "integers, doubles, bools or values");
+  fail(start, "a list of unsupported elements", "integers, doubles, bools or values");
 }
 
 Argument ValueParser::use_list(const Argument& first) {

@@ -97,7 +97,7 @@ TEST_CASE("rondo opt says what is wrong and exits with the right code") {
     CHECK(outcome.text.find(text) != std::string::npos);
   };
   const auto path = write_file("rondo_opt_test_bad.ir", "graph g\nbatch %0: f32[8] x\nreturn\n  y = %1\n");
-  expect(path.string(), 10, "rondo_opt_test_bad.ir:4:7: %1 is not defined above");
+  expect(path.string(), 10, "rondo_opt_test_bad.ir:4:7: %1 is not defined before");
   expect("/nowhere.ir", 2, "opt: cannot read /nowhere.ir: No such file or directory; give the path");
   const auto empty = write_file("rondo_opt_test_empty.ir", "");
   expect(empty.string(), 10, "rondo_opt_test_empty.ir:1:1: ");

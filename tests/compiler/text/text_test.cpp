@@ -1,3 +1,4 @@
+// The text form of graphs: printing, parsing and parse errors.
 #include "compiler/text/text.h"
 
 #include <bit>
@@ -13,7 +14,7 @@ using namespace rondo::ir;
 
 namespace {
 
-// One of everything that the grammar knows, as print writes it.
+// Each construct of the grammar once, as printed.
 constexpr std::string_view kSample = R"(graph train_step
 block layers.0
 block "a b"
@@ -46,7 +47,7 @@ std::string error_of(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("what print wrote parses back to the same text") {
+TEST_CASE("printed text parses back to the same text") {
   const Graph graph = parse(kSample, "sample.ir");
   CHECK(print(graph) == kSample);
   CHECK(graph.outputs[1].updates == 0);
@@ -58,7 +59,7 @@ TEST_CASE("what print wrote parses back to the same text") {
   CHECK(graph.value(2).type.strides == std::vector<std::int64_t>{1, 4});
 }
 
-TEST_CASE("comments, blank lines and wide spaces are read and not kept") {
+TEST_CASE("comments, blank lines and wide spaces are parsed and dropped") {
   const Graph graph = parse("\n# hello\ngraph g # x\n\n  batch %0 : f32[ 2 , 3 ] x\nreturn\n", "x.ir");
   CHECK(print(graph) == "graph g\n\nbatch %0: f32[2,3] x\n\nforward\nreturn\n");
 }
@@ -78,10 +79,10 @@ TEST_CASE("every double keeps its bits") {
   }
 }
 
-TEST_CASE("a parse error names place, problem and what was expected") {
+TEST_CASE("a parse error names place, problem and expectation") {
   const std::string head = "graph g\nbatch %0: f32[2] x\n";
   CHECK(error_of("") == "x.ir:1:1: unexpected text; expected \"graph\"");
-  CHECK(error_of("graph") == "x.ir:1:6: no name here; expected the name of the graph");
+  CHECK(error_of("graph") == "x.ir:1:6: no name; expected the name of the graph");
   CHECK(error_of(head + "forwards\n") ==
         "x.ir:3:1: unknown statement \"forwards\"; expected block, axis, group, parameter, optimizer, "
         "buffer, batch, "
@@ -89,11 +90,11 @@ TEST_CASE("a parse error names place, problem and what was expected") {
         "backward, "
         "update, segment, eager, return or a node");
   CHECK(error_of(head + "batch %1: f32[2] x\n") ==
-        "x.ir:3:7: input \"x\" stands here a second time; expected unique input names");
+        "x.ir:3:7: input \"x\" is defined a second time; expected unique input names");
   CHECK(error_of(head + "%1: f32[2] = a(%7)\n") ==
-        "x.ir:3:16: %7 is not defined above; expected a value that stands above its use");
+        "x.ir:3:16: %7 is not defined before; expected a value defined before its use");
   CHECK(error_of(head + "%1: f32[2] = a(%1)\n") ==
-        "x.ir:3:16: %1 is not defined above; expected a value that stands above its use");
+        "x.ir:3:16: %1 is not defined before; expected a value defined before its use");
   CHECK(error_of(head + "%0: f32[2] = a()\n") ==
         "x.ir:3:1: %0 is defined a second time; expected one definition of each value");
   CHECK(error_of(head + "%9999999999: f32[2] = a()\n") ==
@@ -108,7 +109,7 @@ TEST_CASE("a parse error names place, problem and what was expected") {
   CHECK(error_of(head + "%1: f32[-1] = a()\n") == "x.ir:3:9: a negative size or stride; expected 0 or more");
   CHECK(error_of(head + "a([1, 2.0])\n") ==
         "x.ir:3:7: elements of different kinds; expected a list of one kind");
-  CHECK(error_of(head + "a([[1]])\n") == "x.ir:3:4: an argument too deep; expected one level of lists");
+  CHECK(error_of(head + "a([[1]])\n") == "x.ir:3:4: a nested argument; expected one level of lists");
   CHECK(error_of(head + "a(wat)\n") ==
         "x.ir:3:3: unknown argument \"wat\"; expected a value, number, text, list, dtype, .symbol, "
         "wrapped(...) or none");
@@ -116,22 +117,19 @@ TEST_CASE("a parse error names place, problem and what was expected") {
         "x.ir:3:3: the integer is too large; expected 64 bits");
   CHECK(error_of(head + "a(1e999)\n") ==
         "x.ir:3:3: bad number \"1e999\"; expected a number that a double can hold");
-  CHECK(error_of(head + "a(\"x\n") == "x.ir:3:3: a text without end; expected '\"' on the same line");
+  CHECK(error_of(head + "a(\"x\n") == "x.ir:3:3: an unterminated string; expected '\"' on the same line");
   CHECK(error_of(head + "a(\"\\q\")\n") == "x.ir:3:4: unknown escape; expected \\n, \\\", \\\\ or \\xHH");
   CHECK(error_of(head + "a(nan(0x1))\n") ==
-        "x.ir:3:7: these bits are no nan; expected the 64 bits of a nan such as 0xfff8000000000000");
-  CHECK(error_of(head + "a(1) 2\n") ==
-        "x.ir:3:6: something is left on the line; expected the end of the line");
+        "x.ir:3:7: the bits of a number; expected the 64 bits of a nan such as 0xfff8000000000000");
+  CHECK(error_of(head + "a(1) 2\n") == "x.ir:3:6: unexpected text; expected the end of the line");
   CHECK(error_of(head + "a(1") == "x.ir:3:4: the text ends here; expected ')'");
   CHECK(error_of(head + "return\n  a = %0 -> y\n") ==
         "x.ir:4:13: there is no input \"y\"; expected the name of an input of this graph");
   CHECK(error_of(head + "a()\nbatch %1: f32[] y\n") ==
-        "x.ir:4:7: an input below a node; expected all inputs above the first node");
+        "x.ir:4:7: an input after a node; expected all inputs before the first node");
 }
 
-TEST_CASE(
-    "a node is in the block that its module lies in, and in no block whose name its module merely begins "
-    "with") {
+TEST_CASE("a node is in the block of its module, and not in a block whose name is a prefix of its module") {
   const Graph graph = parse(
       "graph g\nblock layers.1\nblock layers.12\nbatch %0: f32[2] x\nforward layers.1\n"
       "  %1: f32[2] = aten.neg.default(%0)\nforward layers.12.attention.wq\n  %2: f32[2] = "
@@ -139,5 +137,5 @@ TEST_CASE(
       "x.ir");
   CHECK(blocks_of_nodes(graph) == std::vector<std::int32_t>{0, 1, -1, -1});
   CHECK(error_of("graph g\nbatch %0: f32[2] x\nforward\n  %1: f32[2] = aten.neg.default(%0)\nblock a\n") ==
-        "x.ir:5:1: a block below a node; expected all blocks above the first node");
+        "x.ir:5:1: a block after a node; expected all blocks before the first node");
 }
