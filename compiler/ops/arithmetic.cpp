@@ -1,5 +1,5 @@
-// Ops that work element by element, constants and random numbers, and reductions. Only in-place
-// forms with equal bits are listed: on the CPU mul_.Scalar differs from mul.Scalar in bf16.
+// Elementwise ops, constants, random numbers, and reductions. Only in-place forms with equal bits
+// are listed: on the CPU mul_.Scalar differs from mul.Scalar in bf16.
 #include <algorithm>
 #include <variant>
 
@@ -11,7 +11,8 @@ namespace {
 
 using Kind = Placement::Kind;
 
-// Argument i, with the dimensions of result 0: operands are broadcast from the last dimension on.
+// Returns the placement of argument i in the dimensions of result 0. Operands are broadcast from
+// the last dimension on.
 Placement aligned(const OnAxis& at, std::size_t i) {
   Placement p = at.operand(i);
   if (p.kind == Kind::sharded)
@@ -22,8 +23,7 @@ Placement aligned(const OnAxis& at, std::size_t i) {
 
 Placement add(const OnAxis& at, std::size_t) {
   const Placement a = aligned(at, 0), b = aligned(at, 1);
-  if (a.kind == Kind::partial_max && b.kind == Kind::partial_max)
-    throw Refused{"it adds two maxima that are still to be taken over ranks"};
+  if (a.kind == Kind::partial_max && b.kind == Kind::partial_max) throw Refused{"it adds two partial maxima"};
   return sum_of(a, b);
 }
 Placement multiply(const OnAxis& at, std::size_t) { return product_of(aligned(at, 0), aligned(at, 1)); }
@@ -32,13 +32,13 @@ Placement divide(const OnAxis& at, std::size_t) {
 }
 
 Placement pointwise(const OnAxis& at, std::size_t) {
-  Placement all;
+  Placement result;
   for (std::size_t i = 0; i < at.node.args.size(); ++i)
-    if (at.has(i)) all = sum_of(all, nonlinear(aligned(at, i)));
-  return all;
+    if (at.has(i)) result = sum_of(result, nonlinear(aligned(at, i)));
+  return result;
 }
 
-// It is monotonic, so the maximum of the operands becomes the maximum of the results.
+// exp is monotonic, so it maps the maximum of the operands to the maximum of the results.
 Placement exp(const OnAxis& at, std::size_t i) {
   return at.operand(0).kind == Kind::partial_max ? kPartialMax : pointwise(at, i);
 }
@@ -56,8 +56,8 @@ Placement choose(const OnAxis& at, std::size_t) {  // (condition, x, y)
   return product_of(sum_of(aligned(at, 1), aligned(at, 2)), condition);
 }
 
-// (x, mask, number). Where each rank clears the elements outside of its part, all ranks together
-// have each element once.
+// (x, mask, number). If each rank clears the elements outside of its part, the result is a partial
+// sum: each element is set on one rank.
 Placement masked_fill(const OnAxis& at, std::size_t) {
   const Placement x = aligned(at, 0), mask = nonlinear(aligned(at, 1));
   if (!at.is_zero(2)) return sum_of(nonlinear(x), mask);
@@ -65,7 +65,7 @@ Placement masked_fill(const OnAxis& at, std::size_t) {
   return product_of(x, mask);
 }
 
-// A partial sum that becomes an integer is the rank's own count, and the rank's own count in
+// A partial sum that is converted to an integer is the rank's own count. The rank's own count in
 // floating point is a partial sum.
 Placement convert(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
@@ -76,7 +76,7 @@ Placement convert(const OnAxis& at, std::size_t) {
 
 Placement zeros(const OnAxis&, std::size_t) { return kZero; }
 Placement constant(const OnAxis&, std::size_t) { return kReplicated; }
-// It has the sizes of its operand, and so is sharded as that.
+// The result has the sizes of its operand, and so its sharding.
 Placement constant_like(const OnAxis& at, std::size_t) {
   Placement p = at.operand(0);
   p.repeated = false;
@@ -85,7 +85,7 @@ Placement constant_like(const OnAxis& at, std::size_t) {
 Placement scalar(const OnAxis& at, std::size_t) { return at.is_zero(0) ? kZero : kReplicated; }
 Placement fill(const OnAxis& at, std::size_t i) { return at.is_zero(1) ? kZero : constant_like(at, i); }
 
-// Reductions (x, dims, ...): whether dimension `dim` of x is reduced. All are if `dims` has none.
+// Returns true if a reduction (x, dims, ...) reduces dimension `dim` of x. Empty `dims` reduce all.
 bool reduces(const OnAxis& at, int dim) {
   const std::size_t dims = at.type(0).sizes.size();
   const auto* list = argument<std::vector<std::int64_t>>(at.node, 1);
@@ -93,22 +93,22 @@ bool reduces(const OnAxis& at, int dim) {
   return std::any_of(list->begin(), list->end(), [&](std::int64_t d) { return dim_of(d, dims) == dim; });
 }
 
-// The dimension of the result that a dimension of x becomes.
+// Returns the placement in the dimensions of the result.
 Placement kept_dim(const OnAxis& at, Placement p) {
   if (p.kind != Kind::sharded || at.result(0).sizes.size() == at.type(0).sizes.size()) return p;
-  int gone = 0;
-  for (int d = 0; d < p.dim; ++d) gone += reduces(at, d);
-  p.dim = static_cast<std::int8_t>(p.dim - gone);
+  int reduced = 0;
+  for (int d = 0; d < p.dim; ++d) reduced += reduces(at, d);
+  p.dim = static_cast<std::int8_t>(p.dim - reduced);
   return p;
 }
 
-// Whether it reduces over a dimension of which each rank has a part.
-bool over_cut(const OnAxis& at, const Placement& p) {
+// Returns true if the node reduces a sharded dimension.
+bool reduces_sharded(const OnAxis& at, const Placement& p) {
   return p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim));
 }
 
 Placement reduce(const OnAxis& at, const Placement& p, const Placement& partial) {
-  if (!over_cut(at, p)) return kept_dim(at, p);
+  if (!reduces_sharded(at, p)) return kept_dim(at, p);
   return {partial.kind, 0, p.repeated};
 }
 
@@ -116,17 +116,17 @@ Placement sum(const OnAxis& at, std::size_t) { return reduce(at, at.operand(0), 
 Placement largest(const OnAxis& at, std::size_t) { return reduce(at, nonlinear(at.operand(0)), kPartialMax); }
 Placement mean(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
-  if (over_cut(at, p)) throw Refused{"it takes the mean over a dimension of which each rank has a part"};
+  if (reduces_sharded(at, p)) throw Refused{"it takes the mean over a sharded dimension"};
   return kept_dim(at, p);
 }
 
-// Ops along one dimension, argument `Dim`, which stays.
+// Ops along one dimension, argument `Dim`, which remains.
 template <std::size_t Dim>
 Placement whole_along(const OnAxis& at, const Placement& p) {
   if (p.kind == Kind::inner ||
       (p.kind == Kind::sharded && p.dim == dim_of(at.integer(Dim), at.type(0).sizes.size()))) {
     if (!is_float(at.result(0).dtype)) return kLocal;
-    throw Refused{"it needs the whole of a dimension of which each rank has a part"};
+    throw Refused{"it needs the whole of a sharded dimension"};
   }
   return p;
 }
@@ -134,7 +134,7 @@ template <std::size_t Dim>
 Placement nonlinear_along(const OnAxis& at, std::size_t) {
   return whole_along<Dim>(at, nonlinear(at.operand(0)));
 }
-// Rows that a rank has sorted are sharded as before; the type says nothing of their order.
+// Sorting a rank's rows keeps their sharding, since the type does not describe their order.
 Placement sort(const OnAxis& at, std::size_t) { return nonlinear(at.operand(0)); }
 Placement sum_along(const OnAxis& at, std::size_t) { return whole_along<1>(at, at.operand(0)); }
 Placement softmax_backward(const OnAxis& at, std::size_t) {

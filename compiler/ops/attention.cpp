@@ -1,5 +1,6 @@
-// Attention: q [B, H, T, D], k [B, G, S, D], v [B, G, S, V]; results are as q. A rank has some
-// batches or some heads; or some queries of each row and all keys, if the queries have positions.
+// Attention: q [B, H, T, D], k [B, G, S, D], v [B, G, S, V]; results have the dimensions of q. A
+// rank has some batches or some heads, or some queries of each row and all keys if the queries have
+// positions.
 #include <algorithm>
 
 #include "compiler/ops/op.h"
@@ -19,7 +20,7 @@ struct Attention {
   ValueId sinks;                    // of the forward
   ValueId grad, output, logsumexp;  // of the backward
   bool has_neighbours = false;      // a rank's queries are one run of each row
-  AttentionMask mask;               // causal where the node has none
+  AttentionMask mask;               // causal by default
 };
 Attention read_attention(const Node& node, bool backward) {
   const auto id = [&](std::size_t position) { return operand(node, position); };
@@ -31,13 +32,13 @@ Attention read_attention(const Node& node, bool backward) {
   a.has_neighbours = integer(node, positions + 2) == 1;
   std::size_t at = terms;
   for (std::int64_t* term : {&a.mask.left, &a.mask.right, &a.mask.chunk})
-    if (const auto* given = argument<std::int64_t>(node, at++)) *term = *given;
+    if (const auto* value = argument<std::int64_t>(node, at++)) *term = *value;
   return a;
 }
 
 Placement by_batch_or_head(const Placement& p) {
   if (p.kind == Placement::Kind::replicated || p == sharded(0) || p == sharded(1)) return p;
-  throw Refused{"its operands are cut by neither batch nor head: \"" + print(p) + "\""};
+  throw Refused{"its operands are sharded along neither batch nor head: \"" + print(p) + "\""};
 }
 bool divides_queries(const OnAxis& at, const Attention& a) {
   return at.of(a.q) == sharded(0) && at.of(a.k) == kReplicated && at.of(a.v) == kReplicated &&
@@ -48,9 +49,9 @@ Placement attention(const OnAxis& at, std::size_t) {
   const Attention a = read_attention(at.node, false);
   const Placement q = at.of(a.q);
   if (!divides_queries(at, a) && (q != at.of(a.k) || q != at.of(a.v)))
-    throw Refused{"its queries, keys and values are cut in different ways"};
+    throw Refused{"its queries, keys and values are sharded differently"};
   if (a.sinks != kNoValue && at.of(a.sinks) != (q == sharded(1) ? sharded(0) : kReplicated))
-    throw Refused{"its sinks are not those of its heads: \"" + print(at.of(a.sinks)) + "\""};
+    throw Refused{"its sinks are not sharded like its heads: \"" + print(at.of(a.sinks)) + "\""};
   return by_batch_or_head(q);
 }
 Placement attention_backward(const OnAxis& at, std::size_t i) {
@@ -59,21 +60,22 @@ Placement attention_backward(const OnAxis& at, std::size_t i) {
   const bool divides = divides_queries(at, a);
   const auto differs = [&](ValueId id) { return at.of(id) != q; };
   if ((!divides && (differs(a.k) || differs(a.v))) || differs(a.output) || differs(a.logsumexp))
-    throw Refused{"its operands are cut in different ways"};
+    throw Refused{"its operands are sharded differently"};
   const Placement of_queries = product_of(at.of(a.grad), q);
   return divides && i > 0 && of_queries == q ? kPartialSum : of_queries;
 }
-Placement attention_sinks_backward(const OnAxis& at, std::size_t) {  // (grad, output, logsumexp, sinks)
+// (grad, output, logsumexp, sinks)
+Placement attention_sinks_backward(const OnAxis& at, std::size_t) {
   const Placement output = by_batch_or_head(at.operand(1));
-  if (at.operand(2) != output) throw Refused{"its operands are cut in different ways"};
+  if (at.operand(2) != output) throw Refused{"its operands are sharded differently"};
   const Placement of_tokens = product_of(at.operand(0), output);
   if (of_tokens == sharded(0)) return kPartialSum;
   return of_tokens == sharded(1) ? sharded(0) : of_tokens;
 }
 
-// Products of width D and of width V, of the pairs that the mask lets meet. T of S queries have
-// their share of all pairs; each row is taken as one document. The backward computes the scores
-// again, their gradient, and those of q, k and v.
+// Counts products of width D and of width V for the pairs that the mask allows. T of S queries have
+// their share of all pairs, as if each row were one document. The backward recomputes the scores,
+// and computes their gradient and those of q, k and v.
 template <bool Backward>
 double attention_flops(const Graph& graph, const Node& node) {
   const Attention a = read_attention(node, Backward);
@@ -85,15 +87,15 @@ double attention_flops(const Graph& graph, const Node& node) {
   return 2 * pairs * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
 }
 
-// The share of the rate of long sequences: `half` is the causal sequence at which half of it is
-// reached, and a query counts as many keys as its mask lets it see on average.
+// Returns the share of the rate for long sequences. `half` is the causal sequence length with half
+// of that rate. A query counts the average number of keys that its mask allows.
 double share_of_long_sequences(const AttentionMask& mask, std::int64_t keys, double half) {
   const double seen = attended_pairs(mask, keys) / static_cast<double>(keys);
   return 2 * seen / (2 * seen + half);
 }
 
-// Where each rank has one run of queries, the last has nearly all keys under a causal mask, and the
-// others wait for it. Returns its share over the mean.
+// Returns the work of the busiest rank over the mean. If each rank has one run of queries, the last
+// rank has nearly all keys under a causal mask, and the others wait for it.
 double busiest_over_mean(const Attention& a, std::int64_t queries, std::int64_t keys) {
   const bool causal = a.mask.left == AttentionMask::kUnlimited && a.mask.right == 0 && a.mask.chunk == 0;
   if (!a.has_neighbours || !causal || queries >= keys) return 1;
@@ -106,7 +108,7 @@ NodeCost attention_cost(const Priced& p) {
   const DeviceModel& d = p.device;
   const std::int64_t queries = p.type(a.q).sizes[2], keys = p.type(a.k).sizes[2];
   const double operations = p.flops * busiest_over_mean(a, queries, keys);
-  // A kernel of ours multiplies row by row where keys have positions.
+  // If keys have positions, Rondo's kernel multiplies row by row.
   if (d.is_gpu && a.key_positions != kNoValue)
     return {operations / (p.peak * d.any_positions_fraction), CostKind::attention};
   const double fraction = Backward ? d.attention_backward_fraction : d.attention_forward_fraction;

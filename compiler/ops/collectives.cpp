@@ -1,5 +1,5 @@
 // Collectives and transfers, and the waits for them. A collective changes the placement on the axes
-// of its group and leaves the other axes alone.
+// of its group only.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -16,7 +16,8 @@ using Kind = Placement::Kind;
 Placement all_gather(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (!at.in_group) return p;
-  if (p.kind == Kind::local && !is_float(at.type(0).dtype)) return kReplicated;  // counts of each rank
+  // Gathers the counts of each rank.
+  if (p.kind == Kind::local && !is_float(at.type(0).dtype)) return kReplicated;
   if (p.kind != Kind::sharded || p.dim != 0)
     throw Refused{"it gathers the rows of all ranks, but they are \"" + print(p) + "\""};
   return Placement{Kind::replicated, 0, p.repeated};
@@ -27,10 +28,10 @@ bool is_sum(const OnAxis& at) { return collective_of(at.node)->reduction == "sum
 Placement reduce_scatter(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (!at.in_group) return p;
-  if (!is_sum(at)) throw Refused{"it reduces by another reduction than a sum"};
+  if (!is_sum(at)) throw Refused{"its reduction is not a sum"};
   if (p.kind == Kind::partial_sum || p.kind == Kind::zero) return sharded(0);
   if (p == kReplicated) return Placement{Kind::sharded, 0, /*repeated=*/true};
-  throw Refused{"it adds what ranks have, which is \"" + print(p) + "\""};
+  throw Refused{"it sums over ranks, but its operand is \"" + print(p) + "\""};
 }
 
 Placement all_reduce(const OnAxis& at, std::size_t) {
@@ -39,11 +40,11 @@ Placement all_reduce(const OnAxis& at, std::size_t) {
   if (p.kind == Kind::zero) return p;
   if (!is_sum(at)) {
     if (p.kind == Kind::partial_max || p == kReplicated) return kReplicated;
-    throw Refused{"it takes the largest of what ranks have, which is \"" + print(p) + "\""};
+    throw Refused{"it takes the maximum over ranks, but its operand is \"" + print(p) + "\""};
   }
   if (p.kind == Kind::partial_sum && !p.repeated) return kReplicated;
   if (p == kReplicated) return Placement{Kind::replicated, 0, /*repeated=*/true};
-  throw Refused{"it adds what ranks have, which is \"" + print(p) + "\""};
+  throw Refused{"it sums over ranks, but its operand is \"" + print(p) + "\""};
 }
 
 Placement broadcast(const OnAxis& at, std::size_t) { return at.in_group ? kReplicated : at.operand(0); }
@@ -51,7 +52,7 @@ Placement broadcast(const OnAxis& at, std::size_t) { return at.in_group ? kRepli
 Placement all_to_all(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (!at.in_group || p == sharded(0)) return p;
-  // Pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse.
+  // Exchanges pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse.
   if (at.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
   throw Refused{"it exchanges rows, but they are \"" + print(p) + "\""};
 }

@@ -1,4 +1,4 @@
-// Cross-entropy, of logits and of the head in chunks of rows. A rank has whole rows of logits, or a
+// Cross-entropy of logits, and of the head in chunks of rows. A rank has whole rows of logits, or a
 // part of the vocabulary with statistics that ranks exchange.
 #include <algorithm>
 #include <initializer_list>
@@ -10,10 +10,11 @@
 namespace rondo::ir {
 namespace {
 
-// The sum over rows of a function of each row.
+// Returns the placement of a sum over rows of a function of each row.
 Placement over_rows(const Placement& rows) { return rows == sharded(0) ? kPartialSum : rows; }
 
-// (logits, labels, ignored) -> the sum of all losses, and what the backward reads of each row.
+// (logits, labels, ignored) -> the sum of all losses, and two statistics of each row for the
+// backward.
 Placement cross_entropy(const OnAxis& at, std::size_t i) {
   const Placement rows = require_whole_rows(product_of(nonlinear(at.operand(0)), nonlinear(at.operand(1))));
   return i == 0 ? over_rows(rows) : rows;
@@ -25,8 +26,8 @@ Placement cross_entropy_backward(const OnAxis& at, std::size_t) {
   return product_of(at.operand(0), rows);
 }
 
-// A head with its loss: rows h [N, D] times a weight [V, D], then the loss of each row. The chunk's
-// logits are the last result. rondo.linear_cross_entropy (h, weight, labels, gradient, ignored,
+// A head with its loss: rows h [N, D] times a weight [V, D], then the loss of each row. The logits
+// of a chunk are the last result. rondo.linear_cross_entropy (h, weight, labels, gradient, ignored,
 // chunk_rows), _losses (h, weight, labels, ignored, chunk_rows), _statistics (h, weight, place,
 // chunk_rows), _gradients (h, weight, place, largest, sum, gradient, place_gradient, chunk_rows).
 struct Head {
@@ -37,34 +38,36 @@ Head read_head(const Node& node) {
   return {.h = id(0), .weight = id(1), .place = id(2), .largest = id(3), .sum = id(4)};
 }
 
-// Of a whole vocabulary: losses, gradients of h and weight, workspace.
+// Results for a whole vocabulary: losses, gradients of h and weight, workspace.
 Placement whole_vocabulary(const OnAxis& at, std::size_t i) {
   require_whole_weight(at, 1);
   const Placement h = require_whole_rows(nonlinear(at.operand(0)));
   return i == 2 ? over_rows(h) : h;
 }
-// Whether the rank has a part of the vocabulary, where `place` is the place of each row's label.
+// Returns true if the rank has a part of the vocabulary. `place` is then the place of each row's
+// label in it. Throws Refused(otherwise) unless the values of `replicated` are replicated.
 bool has_part_of_vocabulary(const OnAxis& at, const Head& head, const char* otherwise,
                             std::initializer_list<ValueId> replicated) {
   if (at.of(head.weight) != sharded(0)) return false;
   for (const ValueId id : replicated)
     if (at.of(id) != kReplicated) throw Refused{otherwise};
   if (at.of(head.place).kind != Placement::Kind::local)
-    throw Refused{"it looks for labels of all in one part of the vocabulary"};
+    throw Refused{"it looks up labels of the whole vocabulary in one part of it"};
   return true;
 }
-// largest, sum, logit, workspace. Sums are scaled to the maximum of all ranks, then added.
+// Results: largest, sum, logit, workspace. Sums are scaled to the maximum of all ranks, then added.
 Placement statistics(const OnAxis& at, std::size_t i) {
   const Head head = read_head(at.node);
-  if (has_part_of_vocabulary(at, head, "ranks with other rows have other parts of the vocabulary", {head.h}))
+  if (has_part_of_vocabulary(at, head, "ranks with different rows have different parts of the vocabulary",
+                             {head.h}))
     return i == 0 ? kPartialMax : i == 1 ? kPartialSum : kLocal;
   require_whole_weight(at, 1);
   return require_whole_rows(nonlinear(at.of(head.h)));
 }
-// Gradients of h and weight, workspace.
+// Results: gradients of h and weight, workspace.
 Placement part_gradients(const OnAxis& at, std::size_t i) {
   const Head head = read_head(at.node);
-  if (has_part_of_vocabulary(at, head, "its statistics are not those of the whole vocabulary",
+  if (has_part_of_vocabulary(at, head, "its statistics do not cover the whole vocabulary",
                              {head.h, head.largest, head.sum}))
     return i == 0 ? kPartialSum : i == 1 ? sharded(0) : kLocal;
   require_whole_weight(at, 1);
@@ -72,7 +75,7 @@ Placement part_gradients(const OnAxis& at, std::size_t i) {
   return i == 1 ? over_rows(h) : h;
 }
 
-// Products: the logits, and with gradients those of h and of the weight.
+// `Products` is 1 for the logits, and 3 with the gradients of h and of the weight.
 template <int Products>
 double head_flops(const Graph& graph, const Node& node) {
   const Head head = read_head(node);
@@ -80,9 +83,9 @@ double head_flops(const Graph& graph, const Node& node) {
   return weight.empty() ? 0 : Products * 2 * elements(h) * static_cast<double>(weight.front());
 }
 
-// Chunk by chunk: each product takes the longer of its operations and its bytes, and what is done
-// to the logits between them their bytes. With gradients every chunk but the first reads the sum in
-// f32 to which it adds the weight's gradient.
+// Sums the times of all chunks. A product takes the longer of the times of its operations and its
+// bytes; the ops on logits between products take the time of their bytes. With gradients, every
+// chunk but the first reads the sum in f32 to which it adds the weight gradient.
 template <int Products>
 NodeCost head_cost(const Priced& p) {
   const Head head = read_head(p.node);
@@ -100,14 +103,14 @@ NodeCost head_cost(const Priced& p) {
   double chunk = product(rows, classes, width, of_h + of_weight + of_logits);
   if constexpr (Products == 1)
     return {chunks * (chunk + memory_seconds(of_logits, p.device)), CostKind::matmul};
-  // Read for the sum, read and overwritten for the gradient.
+  // Logits are read for the sum, and read and overwritten for the gradient.
   chunk += memory_seconds(3 * of_logits, p.device);
   chunk += product(rows, width, classes, of_h + of_weight + of_logits);
   chunk += product(classes, width, rows, of_h + of_logits + of_sum * (2 - 1 / std::max(chunks, 1.0)));
   return {chunks * chunk, CostKind::matmul};
 }
 
-// Three products and the losses, of each chunk of rows.
+// Three products and the losses of each chunk of rows.
 std::int64_t head_launches(const Graph& graph, const Node& node) {
   const std::int64_t rows = graph.value(node.results.back()).type.sizes.at(0);
   return (first_operand(graph, node).sizes.at(0) + rows - 1) / rows * 4;

@@ -14,12 +14,12 @@ Placement rms_norm(const OnAxis& at, std::size_t) {  // (x, weight, eps)
   require_whole_weight(at, 1);
   return whole_rows(at, nonlinear(at.operand(0)));
 }
-// (x, residual, weight, eps): their sum, and the norm of it.
+// (x, residual, weight, eps): the sum of x and residual, and its norm.
 Placement add_rms_norm(const OnAxis& at, std::size_t) {
   require_whole_weight(at, 2);
   return whole_rows(at, nonlinear(sum_of(at.operand(0), at.operand(1))));
 }
-// (grad, x, weight, inverse_rms), and the gradient that is added to that of x.
+// (grad, x, weight, inverse_rms, other): `other` is added to the gradient of x.
 Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
   require_whole_weight(at, 2);
   const Placement x = product_of(at.operand(0), nonlinear(at.operand(1)));
@@ -27,7 +27,7 @@ Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
   return x.kind == Placement::Kind::sharded ? kPartialSum : x;
 }
 
-// The second launch of a backward adds the parts of the gradient of the weight.
+// The second launch of a backward adds the parts of the weight gradient.
 constexpr Op kNormOps[] = {
     {.name = "rondo.add_rms_norm.default", .signature = {3, 4, 3}, .shard = add_rms_norm},
     {.name = "rondo.add_rms_norm_backward.default",

@@ -1,11 +1,12 @@
-// Ops over lists of tensors; compiler/verify/infer_sharding.cpp types them. A kernel takes as many
-// tensors as have room in the 4 KiB of its parameters (ops/kernel/tensor_chunks.cuh).
+// Ops over lists of tensors. compiler/verify/infer_sharding.cpp has their rules of sharding. A
+// kernel takes as many tensors as fit into the 4 KiB of its parameters
+// (ops/kernel/tensor_chunks.cuh).
 #include "compiler/ops/op.h"
 
 namespace rondo::ir {
 namespace {
 
-// Kernels for the first list.
+// Returns the number of kernels for the first list.
 std::int64_t kernels_over_list(const Node& node, std::int64_t tensors_of_kernel) {
   const auto* list = argument<UseList>(node, 0);
   return list == nullptr ? 0 : (std::ssize(list->values) + tensors_of_kernel - 1) / tensors_of_kernel;

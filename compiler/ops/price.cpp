@@ -1,4 +1,5 @@
-// A tensor counts the smaller of its storage and its elements: what broadcasts and slices touch.
+// A tensor counts the smaller of its storage and its elements, which are the bytes that readers of
+// broadcasts and slices touch.
 #include "compiler/ops/price.h"
 
 #include <algorithm>
@@ -7,11 +8,11 @@
 namespace rondo::ir {
 namespace {
 
-// The share of the rate with full tiles. A library computes tiles of the result, one a
-// multiprocessor at a time: tiles reach over the edges of the result, the last wave leaves
+// Returns the share of the rate with full tiles. A library computes tiles of the result, one per
+// multiprocessor at a time. Tiles extend past the edges of the result, the last wave leaves
 // multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. Tiles
-// of 128 x 256 have the full rate; of 128 x 128, which load half as much again for each operation,
-// there are twice as many.
+// of 128 x 256 have the full rate. Tiles of 128 x 128 load half as much again for each operation,
+// but there are twice as many of them.
 double share_of_rate(const ProductShape& p, int multiprocessors) {
   constexpr double kSmallTileRate = 0.85, kPipelineDepth = 256;
   struct Tile {

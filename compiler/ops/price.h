@@ -1,5 +1,5 @@
-// What the prices of ops are made of: bytes, and products of matrices as GPU libraries compute them
-// (compiler/plan/cost_model.h has the roofline).
+// The parts of an op's price: bytes, and matrix products as GPU libraries compute them. The
+// roofline is in compiler/plan/cost_model.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rondo::ir {
 
-// What bounds a node.
+// The resource that bounds a node.
 enum class CostKind : std::uint8_t { nothing, matmul, attention, memory, launch };
 struct NodeCost {
   double seconds = 0;
@@ -28,7 +28,7 @@ struct Priced {
   const TensorType& type(ValueId id) const { return graph.value(id).type; }
 };
 
-// Bytes that a reader of the tensor touches.
+// Returns the bytes that a reader of the tensor touches.
 double touched_bytes(const TensorType& type);
 double operand_bytes(const Graph& graph, const Node& node);
 double result_bytes(const Graph& graph, const Node& node);
@@ -40,9 +40,9 @@ struct ProductShape {
 };
 double product_seconds(const ProductShape& shape, double peak, const DeviceModel& device);
 
-// Empty where there is no value.
+// Returns the sizes of a value, or nothing for kNoValue.
 std::span<const std::int64_t> sizes_of(const Graph& graph, ValueId id);
-// The number of elements, as a factor of floating-point operations.
+// Returns the number of elements, as a factor of floating-point operations.
 double elements(std::span<const std::int64_t> sizes);
 // REQUIRES: the node has an operand.
 const TensorType& first_operand(const Graph& graph, const Node& node);

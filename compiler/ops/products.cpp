@@ -1,5 +1,5 @@
-// Products of matrices, also by group and in float8. Contracting over a dimension of which each
-// rank has a part gives a partial sum. An axis shards the result along one dimension at most.
+// Matrix products, also by group and in float8. Contracting over a sharded dimension gives a
+// partial sum. An axis shards the result along one dimension at most.
 #include "compiler/ops/op.h"
 #include "compiler/ops/placements.h"
 #include "compiler/ops/price.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-// The dimension of the result, or kContracted, for each one of a [.., M, K] and b [.., K, N].
+// The dimension of the result, or kContracted, for each dimension of a [.., M, K] and b [.., K, N].
 constexpr int kContracted = -1;
 struct Dims {
   int left[3];
@@ -20,18 +20,18 @@ struct Dims {
 Placement contract(const Placement& a, const Placement& b, const Dims& dims) {
   const auto cut = [](const Placement& p) { return p.kind == Kind::sharded; };
   if (a.kind == Kind::inner || b.kind == Kind::inner)
-    throw Refused{"it multiplies by what is flattened, of which each rank has a part"};
-  if ((cut(a) && a.dim > 2) || (cut(b) && b.dim > 2)) throw Refused{"its operands are no matrices"};
+    throw Refused{"it multiplies a sharded tensor that is flattened"};
+  if ((cut(a) && a.dim > 2) || (cut(b) && b.dim > 2)) throw Refused{"its operands are not matrices"};
   const int left = cut(a) ? dims.left[a.dim] : 0, right = cut(b) ? dims.right[b.dim] : 0;
   if (cut(a) && cut(b)) {
     if (left == kContracted && right == kContracted) return kPartialSum;
     if (left == right && left != kContracted) return sharded(left);  // of the batch
-    throw Refused{"each rank has other rows, and multiplies them by other columns"};
+    throw Refused{"each rank multiplies different rows by different columns"};
   }
   if ((cut(a) && left == kContracted) || (cut(b) && right == kContracted)) {
     const Placement& other = cut(a) ? b : a;
     if (other.kind != Kind::zero)
-      throw Refused{"it contracts over a dimension of which each rank has a part of one operand alone"};
+      throw Refused{"it contracts over a dimension that is sharded in one operand only"};
   }
   Placement moved_a = a, moved_b = b;
   if (cut(a)) moved_a.dim = static_cast<std::int8_t>(left);
@@ -50,8 +50,8 @@ Placement addmm(const OnAxis& at, std::size_t) {  // (sum or bias, a, b, ...)
   return sum_of(bias, contract(at.operand(1), at.operand(2), kMatrices));
 }
 
-// Rows by expert [R, K] times the matrices of the experts [E, K, N]; or two matrices whose
-// contracted dimension is divided into runs, with a result for each. A rank's rows for its own
+// Multiplies rows by expert [R, K] by the matrices of the experts [E, K, N], or two matrices whose
+// contracted dimension is divided into runs, with a result for each run. A rank's rows for its own
 // experts are local.
 Placement grouped_mm(const OnAxis& at, std::size_t) {
   const Placement a = at.operand(0), b = at.operand(1);
@@ -62,14 +62,14 @@ Placement grouped_mm(const OnAxis& at, std::size_t) {
   }
   if (b == sharded(0)) {
     if (a.kind == Kind::local || a.kind == Kind::zero) return a;
-    throw Refused{"rows that are not of this rank's experts meet their matrices"};
+    throw Refused{"it multiplies the matrices of this rank's experts by rows of other experts"};
   }
   return contract(a, b, {{0, kContracted}, {0, kContracted, 1}});
 }
 
-// 2 * (rows * inner) * columns, for a [(G,) M, K] times b [(G,) K, N]. A grouped product of [M, K]
-// and [G, K, N] gives each row to one group; one of [M, K] and [K, N] divides K into groups:
-// neither multiplies by G.
+// Returns 2 * (rows * inner) * columns for a [(G,) M, K] times b [(G,) K, N]. A grouped product of
+// [M, K] and [G, K, N] assigns each row to one group. One of [M, K] and [K, N] divides K into
+// groups. Neither multiplies by G.
 template <std::size_t First>
 double product_flops(const Graph& graph, const Node& node) {
   const auto a = sizes_of(graph, operand(node, First)), b = sizes_of(graph, operand(node, First + 1));
@@ -96,14 +96,14 @@ NodeCost product_cost(const Priced& p) { return product_cost(p, p.peak); }
 // --- float8 ---
 
 // rondo.quantize_float8 (x, block_rows, block_columns, dtype, power_of_two) -> values, scales. A
-// block of 0 reaches over all that the rank has.
+// block of 0 covers the whole dimension on the rank.
 struct Quantized {
   ValueId x;
   std::int64_t block[2];
 
   explicit Quantized(const Node& node) : x(operand(node, 0)), block{integer(node, 1), integer(node, 2)} {}
-  // Numbers that share a scale over more than 128 elements are searched for their maximum before
-  // they are rounded, in a launch of its own unless they are dense rows.
+  // True if the numbers are read once more for their maximum before they are rounded, in a separate
+  // launch: they share a scale over more than 128 elements and are not dense rows.
   bool is_read_twice(const Graph& graph) const {
     const TensorType& type = graph.value(x).type;
     return block[1] == 0 && (block[0] != 1 || type.strides.empty() || type.strides.back() != 1);
@@ -113,9 +113,9 @@ struct Quantized {
 Placement quantize_float8(const OnAxis& at, std::size_t i) {
   const Quantized quantized(at.node);
   const Placement x = nonlinear(at.of(quantized.x));
-  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, and takes what is flattened"};
-  const bool is_cut = i == 1 && x.kind == Kind::sharded;
-  return is_cut && (x.dim > 1 || quantized.block[x.dim] == 0) ? kLocal : x;
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
+  const bool scales_sharded = i == 1 && x.kind == Kind::sharded;
+  return scales_sharded && (x.dim > 1 || quantized.block[x.dim] == 0) ? kLocal : x;
 }
 
 double quantized_bytes(const Graph& graph, const Node& node) {
@@ -124,13 +124,13 @@ double quantized_bytes(const Graph& graph, const Node& node) {
   return quantized.is_read_twice(graph) ? once + touched_bytes(graph.value(quantized.x).type) : once;
 }
 
-// Scales of 128 x 128 are in rows of a multiple of 4; a second launch fills their ends.
+// Rows of scales of 128 x 128 are padded to a multiple of 4; a second launch fills the padding.
 std::int64_t quantized_launches(const Graph& graph, const Node& node) {
   const Quantized quantized(node);
   const std::vector<std::int64_t>& sizes = graph.value(quantized.x).type.sizes;
-  const bool has_ends =
+  const bool has_padding =
       quantized.block[1] != 0 && quantized.block[0] != 1 && !sizes.empty() && sizes.back() % (4 * 128) != 0;
-  return has_ends || quantized.is_read_twice(graph) ? 2 : 1;
+  return has_padding || quantized.is_read_twice(graph) ? 2 : 1;
 }
 
 // rondo.float8_mm (a [M, K], scale_a, b [N, K], scale_b, dtype, fast_accumulation, emulate): a
@@ -149,8 +149,8 @@ Placement float8_mm(const OnAxis& at, std::size_t) {
   for (const std::size_t i : {0, 1}) {
     const Placement p = at.of(product.values[i]), scales = at.of(product.scales[i]);
     if (scales != p && !(p.kind == Kind::sharded && scales == kLocal))
-      throw Refused{"its scales are not those of its values: \"" + print(scales) + "\" and \"" + print(p) +
-                    "\""};
+      throw Refused{"its scales are not sharded like its values: \"" + print(scales) + "\" and \"" +
+                    print(p) + "\""};
   }
   return contract(at.of(product.values[0]), at.of(product.values[1]), {{0, kContracted}, {1, kContracted}});
 }

@@ -1,6 +1,6 @@
-// Ops that pick rows by ids, and that carry tokens to their experts and back. What a rank picks
-// with ids of its own part is local; where all ranks together have each row once, sums over rows
-// are partial sums.
+// Ops that select rows by ids, and ops that send tokens to their experts and back. Rows that a rank
+// selects by ids of its own part are local. If each row is on one rank, sums over rows are partial
+// sums.
 #include <fmt/format.h>
 
 #include "compiler/ops/op.h"
@@ -14,20 +14,20 @@ namespace {
 using Kind = Placement::Kind;
 
 // rondo.local_ids (ids, first, count, otherwise, group), rondo.local_part (x, dim, place, group):
-// from values that all ranks have.
+// select from values that are replicated.
 Placement local_ids(const OnAxis& at, std::size_t) {
   const Placement ids = at.operand(0);
   if (!at.in_group) return ids;
-  if (ids != kReplicated)
-    throw Refused{"what it chooses from is not the same on all ranks, but \"" + print(ids) + "\""};
+  if (ids != kReplicated) throw Refused{"its operand must be replicated, but is \"" + print(ids) + "\""};
   return kLocal;
 }
 
-// Whole rows of `table` for `ids`, which has the first dimensions of the result.
+// Returns the placement of whole rows of `table` at `ids`, whose dimensions come first in the
+// result.
 Placement pick_rows(const Placement& table, const Placement& ids, std::size_t id_dims) {
   if (table == sharded(0)) {
     if (ids.kind == Kind::local) return kLocal;
-    throw Refused{"it looks for ids of the whole table in one part of it"};
+    throw Refused{"it looks up ids of the whole table in one part of it"};
   }
   Placement row = table;
   if (row.kind == Kind::sharded) row.dim = static_cast<std::int8_t>(row.dim - 1 + static_cast<int>(id_dims));
@@ -37,19 +37,19 @@ Placement embedding(const OnAxis& at, std::size_t) {
   return pick_rows(at.operand(0), nonlinear(at.operand(1)), at.type(1).sizes.size());
 }
 Placement index_select(const OnAxis& at, std::size_t) {  // (x, dim, index)
-  if (at.integer(1) != 0) throw Refused{"it picks along another dimension than the first"};
+  if (at.integer(1) != 0) throw Refused{"it selects along a dimension other than the first"};
   return pick_rows(at.operand(0), nonlinear(at.operand(2)), 1);
 }
-// (gradient, ids, rows, ...): the gradient of the table.
+// (gradient, ids, rows, ...) -> the gradient of the table.
 Placement embedding_backward(const OnAxis& at, std::size_t) {
   const Placement gradient = at.operand(0), ids = nonlinear(at.operand(1));
   if (ids.kind == Kind::local) {
     if (gradient.kind == Kind::partial_sum || gradient.kind == Kind::zero) return sharded(0);
-    throw Refused{"rows that are not in this rank's part have a gradient that is not cleared"};
+    throw Refused{"the gradient of rows outside of this rank's part is not cleared"};
   }
   if (ids.kind == Kind::sharded) {
     if (gradient == ids) return kPartialSum;
-    throw Refused{"its ids and gradients are cut in different ways"};
+    throw Refused{"its ids and gradients are sharded differently"};
   }
   if (gradient == sharded(static_cast<int>(at.type(0).sizes.size()) - 1)) return sharded(1);
   return product_of(gradient, ids);
@@ -59,11 +59,11 @@ Placement gather_ids(const OnAxis& at, std::size_t) {  // (x, dim, index)
   const Placement x = at.operand(0), index = nonlinear(at.operand(2));
   const int dim = dim_of(at.integer(1), at.type(0).sizes.size());
   if (x == sharded(dim) && index.kind == Kind::local) return kLocal;
-  if (x == sharded(dim)) throw Refused{"it looks for ids of a whole dimension in one part of it"};
+  if (x == sharded(dim)) throw Refused{"it looks up ids of a whole dimension in one part of it"};
   return product_of(x, index);
 }
 
-// (x, dim, index, source or number): x, with the source put at the index or added there.
+// (x, dim, index, source or number) -> x with the source written to the index or added there.
 Placement scatter_ids(const OnAxis& at, std::size_t) {
   const Placement x = at.operand(0), index = nonlinear(at.operand(2)), source = at.operand(3);
   const int dim = dim_of(at.integer(1), at.type(0).sizes.size());
@@ -73,30 +73,30 @@ Placement scatter_ids(const OnAxis& at, std::size_t) {
   return sum_of(x, put == sharded(dim) ? kPartialSum : put);
 }
 
-// Where it only looks into its table, it reads a row a result.
+// A lookup reads one row of its table per row of the result.
 double bytes_without_table(const Graph& graph, const Node& node) {
   return operand_bytes(graph, node) + result_bytes(graph, node) - touched_bytes(first_operand(graph, node));
 }
 
-// LibTorch's kernel sorts the ids from this many rows on.
+// LibTorch's kernel sorts the ids above kSortedRows rows.
 std::int64_t embedding_backward_launches(const Graph& graph, const Node& node) {
   constexpr std::int64_t kSortedRows = 3072, kLaunchesOfSort = 30;
   const TensorType& gradient = first_operand(graph, node);
   return element_count(gradient) / gradient.sizes.back() > kSortedRows ? kLaunchesOfSort : 2;
 }
 
-// (x, order, count, copies, scores). A rank's own order is of rows that all ranks have.
+// (x, order, count, copies, scores). A rank's own order refers to rows that are replicated.
 Placement permute_tokens(const OnAxis& at, std::size_t) {
   const Placement x = at.operand(0), order = nonlinear(at.operand(1));
   if (order.kind == Kind::local && x.kind == Kind::sharded)
-    throw Refused{"an order of the rows of all ranks meets those of this rank"};
+    throw Refused{"it applies an order of replicated rows to rows of this rank only"};
   return product_of(product_of(x, order), nonlinear(at.operand(4)));
 }
-// Sums over the rows that a rank has, for all tokens that ranks share.
+// Returns the placement of sums over the rows of a rank, for tokens that ranks share.
 Placement sums_of_rows(const Placement& rows, const Placement& place) {
   if (place.kind == Kind::local) {
     if (rows.kind == Kind::local || rows.kind == Kind::zero) return kPartialSum;
-    throw Refused{"places of this rank's rows meet rows that are not its own"};
+    throw Refused{"it applies places of this rank's rows to rows of other ranks"};
   }
   return product_of(rows, place);
 }
@@ -108,12 +108,13 @@ Placement dot_rows(const OnAxis& at, std::size_t) {  // (rows, x, place, count)
   const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(2)));
   return product_of(sums, at.operand(1));
 }
-// (counts, rows, group): the order of the rank's own rows.
+// (counts, rows, group) -> the order of the rank's own rows.
 Placement order_by_expert(const OnAxis& at, std::size_t) {
   const Placement counts = nonlinear(at.operand(0));
   return counts == kReplicated ? counts : sharded(0);
 }
-// (rows, offered, sent, received, back, result_rows, group): to the ranks of the experts, or back.
+// (rows, offered, sent, received, back, result_rows, group): sends rows to the ranks of their
+// experts, or back.
 Placement all_to_all_tokens(const OnAxis& at, std::size_t) {
   const Placement rows = at.operand(0);
   if (!at.in_group) return rows;

@@ -1,7 +1,7 @@
-// Segments are the gaps between host reads, so one scan over the cuts finds them. A gap that makes only views
-// has nothing to record. The check works the other way round: it maps each node to its marked segment and
-// compares. A wait must lie in the segment of its start, because a recording cannot wait for work that
-// another recording began.
+// Segments are the gaps between host reads, so one scan over the cuts finds them. A gap with only
+// views has nothing to record. The check works the other way round: it maps each node to its marked
+// segment and compares. A wait must be in the segment of its start, because a recording cannot wait
+// for work that another recording started.
 #include "compiler/ops/segments.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,7 @@ constexpr std::size_t kNamedCuts = 8;
 
 bool is_host_sync(const Node& node) { return facts(node.op).effect == Effect::host_sync; }
 
-// Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not
-// ascend.
+// Returns, by node, the index of its segment, or -1. Throws VerifyError if segments do not ascend.
 IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
   IdMap<std::int32_t> segment_of(graph.nodes.size(), -1);
   std::int32_t last_end = 0;
@@ -45,10 +44,10 @@ bool only_views(const Graph& graph, const Node& node) {
 }
 
 std::vector<NodeIndex> host_syncs(const Graph& graph) {
-  std::vector<NodeIndex> found;
+  std::vector<NodeIndex> syncs;
   for (NodeIndex i = 0; i < graph.node_count(); ++i)
-    if (is_host_sync(graph.nodes[i])) found.push_back(i);
-  return found;
+    if (is_host_sync(graph.nodes[i])) syncs.push_back(i);
+  return syncs;
 }
 
 std::vector<Segment> find_segments(const Graph& graph) {
@@ -92,7 +91,7 @@ void check_segments(const Graph& graph) {
     const bool inside = segment_of[i] >= 0;
     if (inside && is_host_sync(node)) throw VerifyError{i, "reads on the host inside of a segment"};
     if (!inside && !is_host_sync(node) && node.op != kReturn && !only_views(graph, node))
-      throw VerifyError{i, "works outside of all segments"};
+      throw VerifyError{i, "is outside of all segments"};
     if (facts(node.op).effect != Effect::wait) continue;
     for_each_operand(node, [&](ValueId id) {
       const NodeIndex start = def_use.maker(id);

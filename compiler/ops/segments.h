@@ -1,5 +1,6 @@
-// What of a graph a device can record once and replay without the host: its segments, the longest runs of
-// nodes between those that the host takes part in (Effect::host_sync). Plain C++, linear in the graph.
+// The segments of a graph, which a device can record once and replay without the host: the longest
+// runs of nodes between those in which the host takes part (Effect::host_sync). Plain C++, linear
+// in the graph.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,27 @@
 
 namespace rondo::ir {
 
-// Whether the device has nothing to do for a node: its results are views, made when memory is laid out.
+// Returns true if the device has no work for a node: its results are views, which are created when
+// memory is planned.
 bool only_views(const Graph& graph, const Node& node);
 
-// Nodes at which the host reads what the device computed: where the graph is cut. Empty: the whole graph is
-// one segment.
+// Returns the nodes at which the host reads values of the device. The graph is cut there. Empty:
+// the whole graph is one segment.
 std::vector<NodeIndex> host_syncs(const Graph& graph);
 
-// The runs of nodes between the host reads; one that only makes views is no work, and no segment. The return
-// node belongs to the run before it: it stands for the copies of what updates the state.
+// Returns the runs of nodes between host reads, without runs of views only. The return node belongs
+// to the run before it, since it copies updates of the state.
 std::vector<Segment> find_segments(const Graph& graph);
 
-// "1 segment", "3 segments, cut at rondo.all_to_all_tokens in layers.1.moe (forward), ... and 7 more".
+// Returns "1 segment" or "3 segments, cut at rondo.all_to_all_tokens in layers.1.moe (forward), ...
+// and 7 more".
 std::string describe_segments(const Graph& graph);
-// Of one node: "aten.mm.default in layers.0.attention (forward)".
+// Returns "aten.mm.default in layers.0.attention (forward)" for a node.
 std::string describe_place(const Node& node);
 
-// Throws VerifyError (verify.h) where the graph's marked segments cannot be recorded: they must ascend, hold
-// no host read, and hold the start of each wait; only host reads and views may stand outside. A graph without
-// marks passes.
+// Throws VerifyError (compiler/ir/verify_error.h) if the marked segments of a graph cannot be
+// recorded. They must ascend, must not contain a host read, and must contain the start of each wait
+// in them. Only host reads and views may be outside. A graph without marks passes.
 void check_segments(const Graph& graph);
 
 }  // namespace rondo::ir

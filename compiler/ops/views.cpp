@@ -1,5 +1,6 @@
-// Views, pieces and concatenation: a rule finds the dimension of the result that a dimension of the
-// operand becomes. Dimensions of a view are matched by the number of elements in front of them.
+// Views, pieces and concatenation. A rule finds the dimension of the result that corresponds to the
+// sharded dimension of the operand. Dimensions of a view are matched by the number of elements
+// before them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,31 +16,32 @@ using Sizes = std::vector<std::int64_t>;
 
 Placement moved(Placement p, int dim) { return p.dim = static_cast<std::int8_t>(dim), p; }
 
-// The dimension of `to` that begins where dimension `dim` of `from` does and divides it, or is made
-// of it and those behind it; -1 where there is none. A part may be of one element, so of several
-// that begin there the place among them counts.
+// Returns the dimension of `to` that begins where dimension `dim` of `from` does, and that divides
+// it or consists of it and the dimensions after it; -1 if there is none. A part may have one
+// element. So among several dimensions that begin there, the place among them decides.
 int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
   const auto at = static_cast<std::size_t>(dim);
-  std::int64_t before = 1;  // elements in front of it
-  std::size_t place = 0;    // dimensions of one element in front of it
+  std::int64_t before = 1;  // elements before it
+  std::size_t place = 0;    // dimensions of one element directly before it
   for (std::size_t d = 0; d < at; ++d) {
     before *= from[d];
     place = from[d] == 1 ? place + 1 : 0;
   }
-  std::size_t found = 0;
-  std::int64_t behind = 1;
-  while (found < to.size() && behind != before) behind *= to[found++];
-  if (before == 0 || found == to.size()) return -1;
-  for (; place > 0 && to[found] == 1 && found + 1 < to.size(); --place) ++found;
-  const std::int64_t size = from[at], made = to[found];
-  return size != 0 && made != 0 && (made % size == 0 || size % made == 0) ? static_cast<int>(found) : -1;
+  std::size_t match = 0;
+  std::int64_t passed = 1;
+  while (match < to.size() && passed != before) passed *= to[match++];
+  if (before == 0 || match == to.size()) return -1;
+  for (; place > 0 && to[match] == 1 && match + 1 < to.size(); --place) ++match;
+  const std::int64_t size = from[at], new_size = to[match];
+  const bool fits = size != 0 && new_size != 0 && (new_size % size == 0 || size % new_size == 0);
+  return fits ? static_cast<int>(match) : -1;
 }
 
-// compiler/verify/infer_sharding.cpp gives a flattened tensor its sizes again.
+// compiler/verify/infer_sharding.cpp restores the sizes of a flattened tensor.
 Placement view(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (const auto placement = placement_in_view(p, at.type(0).sizes, at.result(0).sizes)) return *placement;
-  throw Refused{fmt::format("dimension {}, of which each rank has a part, is none of the view's", p.dim)};
+  throw Refused{fmt::format("dimension {} is sharded, but the view has no such dimension", p.dim)};
 }
 
 Placement transposed(const OnAxis& at, std::int64_t a, std::int64_t b) {
@@ -59,9 +61,9 @@ Placement permute(const OnAxis& at, std::size_t) {
   const auto* order = argument<Sizes>(at.node, 1);
   if (p.kind != Kind::sharded || order == nullptr) return p;
   const std::size_t dims = order->size();
-  const auto found = std::find_if(order->begin(), order->end(),
+  const auto place = std::find_if(order->begin(), order->end(),
                                   [&](std::int64_t dim) { return dim_of(dim, dims) == p.dim; });
-  return moved(p, static_cast<int>(found - order->begin()));
+  return moved(p, static_cast<int>(place - order->begin()));
 }
 
 Placement expand(const OnAxis& at, std::size_t) {
@@ -78,50 +80,50 @@ Placement squeeze(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded) return p;
   const Sizes &from = at.type(0).sizes, &to = at.result(0).sizes;
-  int gone = 0;  // dimensions of one element leave in order, so those that stay match from the front
+  // Squeezed dimensions have one element, so the remaining ones match from the front.
+  int squeezed = 0;
   for (int d = 0; d < p.dim; ++d) {
-    const auto kept = static_cast<std::size_t>(d - gone);
-    gone += kept >= to.size() || to[kept] != from[static_cast<std::size_t>(d)];
+    const auto remaining = static_cast<std::size_t>(d - squeezed);
+    squeezed += remaining >= to.size() || to[remaining] != from[static_cast<std::size_t>(d)];
   }
-  return moved(p, p.dim - gone);
+  return moved(p, p.dim - squeezed);
 }
 
-// Takes one element of a dimension, which leaves, or some elements. What was put together along a
-// dimension of which each rank has a part, a buffer or the rows of several weights, is taken apart
-// again: the rule does not say where.
+// Takes one element of a dimension, which is removed if `leaves`, or some elements of it. Along a
+// sharded dimension it splits what was concatenated: a buffer, or the rows of several weights. The
+// rule does not check where.
 Placement taken(const OnAxis& at, std::int64_t along, bool leaves) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded) return p;
   const int dim = dim_of(along, at.type(0).sizes.size());
-  if (p.dim == dim && leaves)
-    throw Refused{"it takes an element of a dimension of which each rank has a part"};
+  if (p.dim == dim && leaves) throw Refused{"it takes an element of a sharded dimension"};
   return moved(p, p.dim - (leaves && p.dim > dim ? 1 : 0));
 }
-Placement select(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, true); }  // or unbind
+// The rule of aten.select and aten.unbind.
+Placement select(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, true); }
 Placement slice(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, false); }
 Placement split(const OnAxis& at, std::size_t) { return taken(at, dim_of_split(at.node), false); }
 
-// Of the tensors of the list that is argument 0.
+// Argument 0 is the list of tensors.
 Placement cat(const OnAxis& at, std::size_t) {
-  Placement made = kZero;
+  Placement result = kZero;
   const auto* list = argument<UseList>(at.node, 0);
   if (list == nullptr) return kReplicated;
   for (const ValueId id : list->values)
-    if (id != kNoValue) made = sum_of(made, at.placed[id]);
-  return made;
+    if (id != kNoValue) result = sum_of(result, at.placed[id]);
+  return result;
 }
 Placement stack(const OnAxis& at, std::size_t i) {
   const Placement p = cat(at, i);
   const int dim = dim_of(at.integer(1), at.result(0).sizes.size());
   return p.kind == Kind::sharded ? moved(p, p.dim + (p.dim >= dim ? 1 : 0)) : p;
 }
-// (x, sizes, number): padding of a flat buffer, or of dimensions that are whole.
+// (x, sizes, number): pads a flat buffer, or dimensions that are whole.
 Placement pad(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded || at.type(0).sizes.size() == 1) return p;
   const auto dim = static_cast<std::size_t>(p.dim);
-  if (at.type(0).sizes[dim] != at.result(0).sizes[dim])
-    throw Refused{"it pads a dimension of which each rank has a part"};
+  if (at.type(0).sizes[dim] != at.result(0).sizes[dim]) throw Refused{"it pads a sharded dimension"};
   return p;
 }
 

@@ -1,5 +1,5 @@
-// One walk over the nodes, all axes of a node together. A node that reads a buffer of unlike parts is typed
-// once for each part.
+// Walks the nodes once and infers all axes of a node together. A node that reads a buffer of unlike
+// parts is inferred once for each part.
 #include "compiler/verify/infer_sharding.h"
 
 #include <fmt/format.h>
@@ -20,6 +20,7 @@ namespace {
 
 using Kind = Placement::Kind;
 using Sizes = std::vector<std::int64_t>;
+
 class Inference {
  public:
   explicit Inference(const Graph& graph) : graph_(graph), types_(graph), axes_(types_.axes()) {
@@ -49,7 +50,8 @@ class Inference {
     const std::size_t dims = graph_.value(id).type.sizes.size();
     for (const Placement& p : type.on)
       if (p.kind == Kind::sharded && static_cast<std::size_t>(p.dim) >= dims)
-        throw VerifyError{kNoNode, fmt::format("%{} of {} dimensions is cut along {}", id, dims, p.dim)};
+        throw VerifyError{kNoNode,
+                          fmt::format("%{} has {} dimensions, but is sharded along {}", id, dims, p.dim)};
   }
 
   // --- nodes ---
@@ -83,18 +85,19 @@ class Inference {
     } else if (op.keeps_parts) {
       each_part(node, op, group, buffer);
     } else {
-      throw Refused{"it takes a buffer whose parts lie in different ways"};
+      throw Refused{"it reads a buffer whose parts are sharded differently"};
     }
   }
 
-  // `result` is the elements from `begin` on; returns where they end. A scalar is one.
+  // Sets the type of `result`, the elements of `buffer` from `begin`. A scalar is one element.
+  // Returns the end of the elements.
   std::int64_t take(ValueId buffer, std::int64_t begin, ValueId result) {
     const Sizes& sizes = graph_.value(result).type.sizes;
     constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
-    if (begin < 0 || begin > kMost) throw Refused{"it takes a part that its buffer does not have"};
+    if (begin < 0 || begin > kMost) throw Refused{"it takes a part outside of its buffer"};
     const std::int64_t end = begin + (sizes.empty() ? 1 : sizes.back());
     BufferParts parts = types_.cut(buffer, begin, end);
-    if (parts.empty()) throw Refused{"it takes a part that its buffer does not have"};
+    if (parts.empty()) throw Refused{"it takes a part outside of its buffer"};
     types_.set(result, std::move(parts));
     return end;
   }
@@ -102,16 +105,16 @@ class Inference {
   void each_part(const Node& node, const Op& op, const MeshGroup* group, ValueId buffer) {
     const BufferParts parts = *types_.parts(buffer);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
-      BufferParts made;
+      BufferParts results;
       for (const BufferPart& part : parts) {
         types_.set(buffer, part.type);
-        made.push_back({part.length, result(node, op, group, i, part.length)});
+        results.push_back({part.length, result(node, op, group, i, part.length)});
       }
-      types_.set(node.results[i], std::move(made));
+      types_.set(node.results[i], std::move(results));
     }
   }
 
-  // The group that a node names; none: nullptr. Throws Refused where nobody knows it.
+  // Returns the group that a node names. Throws Refused if the mesh does not have it.
   const MeshGroup* group_of(const Node& node, const Op& op) const {
     std::string_view name;
     std::int64_t ranks = 0;
@@ -121,52 +124,52 @@ class Inference {
     } else if (const auto* text = argument<std::string>(node, static_cast<std::size_t>(op.group))) {
       name = *text;
     }
-    const auto found = groups_.find(name);
-    if (found == groups_.end())
-      throw Refused{fmt::format("it names a group \"{}\" that the mesh lacks", name)};
-    std::int64_t product = 1;
-    for (const std::int32_t axis : found->second->axes)
-      product = std::min(product * graph_.mesh.axes.at(axis).ranks, std::int64_t{1} << 32);  // no overflow
+    const auto group = groups_.find(name);
+    if (group == groups_.end())
+      throw Refused{fmt::format("it names the group \"{}\", which the mesh does not have", name)};
+    std::int64_t product = 1;  // bounded, so that it does not overflow
+    for (const std::int32_t axis : group->second->axes)
+      product = std::min(product * graph_.mesh.axes.at(axis).ranks, std::int64_t{1} << 32);
     if (ranks != 0 && ranks != product)
       throw Refused{fmt::format("it names {} ranks, but group \"{}\" has {}", ranks, name, product)};
-    return found->second;
+    return group->second;
   }
 
-  // `length`: of the part of a buffer that the node is typed for; 0: of all of it.
+  // Infers the type of result i. `length` is that of the part of a buffer, or 0 for a whole value.
   ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i,
                       std::int64_t length = 0) {
-    ShardingType made;
+    ShardingType type;
     if (op.shard == nullptr) {
       if (!all_replicated(node) || facts(node.op).effect == Effect::random)
-        throw Refused{"no rule says how its results lie on the ranks (compiler/ops/op.h)"};
-      return made;
+        throw Refused{"its op has no rule of sharding (compiler/ops/op.h)"};
+      return type;
     }
     for (std::size_t a = 0; a < axes_; ++a) {
       const bool in_group = group != nullptr && std::find(group->axes.begin(), group->axes.end(),
                                                           static_cast<std::int32_t>(a)) != group->axes.end();
       try {
-        made.on[a] = op.shard({graph_, node, types_.on_axis(a), in_group}, i);
+        type.on[a] = op.shard({graph_, node, types_.on_axis(a), in_group}, i);
       } catch (const Refused& refused) {
-        // Whole numbers, and truths: what is not said of them is what this rank knows.
+        // Integers and booleans without a rule are local.
         if (group != nullptr || is_float(graph_.value(node.results[i]).type.dtype))
           throw Refused{"axis " + types_.axis_name(a) + ": " + refused.why};
-        made.on[a] = kLocal;
+        type.on[a] = kLocal;
       }
     }
-    divide_repeated(node, op, made);
-    carry_sizes(node, op, i, length, made);
-    check_dims(node.results[i], made);
-    return made;
+    divide_repeated(node, op, type);
+    carry_sizes(node, op, i, length, type);
+    check_dims(node.results[i], type);
+    return type;
   }
 
   bool all_replicated(const Node& node) const {
-    bool all = true;
-    for_each_operand(node, [&](ValueId id) { all = all && types_.of(id) == ShardingType{}; });
-    return all;
+    bool replicated = true;
+    for_each_operand(node, [&](ValueId id) { replicated = replicated && types_.of(id) == ShardingType{}; });
+    return replicated;
   }
 
-  // What ranks counted repeatedly is divided by their number.
-  void divide_repeated(const Node& node, const Op& op, ShardingType& made) const {
+  // Clears `repeated` where the node divides by the number of the ranks that repeated the sum.
+  void divide_repeated(const Node& node, const Op& op, ShardingType& type) const {
     const std::optional<double> by = op.kind == OpKind::division ? number(node, 1) : std::nullopt;
     if (!by) return;
     for (unsigned chosen = 1; chosen < (1U << axes_); ++chosen) {
@@ -175,19 +178,19 @@ class Inference {
       for (std::size_t a = 0; a < axes_; ++a)
         if ((chosen >> a & 1) != 0) {
           times *= static_cast<double>(graph_.mesh.axes[a].ranks);
-          repeated = repeated && made.on[a].repeated;
+          repeated = repeated && type.on[a].repeated;
         }
       if (!repeated || times != *by) continue;
       for (std::size_t a = 0; a < axes_; ++a)
-        if ((chosen >> a & 1) != 0) made.on[a].repeated = false;
+        if ((chosen >> a & 1) != 0) type.on[a].repeated = false;
       return;
     }
   }
 
-  // The sizes before a flattening go with what is still flat, until a view has them again.
-  void carry_sizes(const Node& node, const Op& op, std::size_t i, std::int64_t length, ShardingType& made) {
+  // Passes the sizes before a flattening on to flat results, until a view restores them.
+  void carry_sizes(const Node& node, const Op& op, std::size_t i, std::int64_t length, ShardingType& type) {
     const auto is_inner = [](const Placement& p) { return p.kind == Kind::inner; };
-    if (std::none_of(made.on.begin(), made.on.end(), is_inner)) return;
+    if (std::none_of(type.on.begin(), type.on.end(), is_inner)) return;
     std::int32_t sizes = -1;
     for_each_operand(node, [&](ValueId id) {
       if (types_.unflattened(id) == -1) return;
@@ -195,19 +198,20 @@ class Inference {
         throw Refused{"it mixes tensors that were flattened from different sizes"};
       sizes = types_.unflattened(id);
     });
-    made.unflattened = sizes;
+    type.unflattened = sizes;
     if (op.kind != OpKind::view) return;
     if (sizes == -1) {
       Sizes flattened = graph_.value(operand(node, 0)).type.sizes;
       if (length > 0) flattened.back() = length;
-      types_.flatten(flattened, made);
+      types_.flatten(flattened, type);
     }
-    if (made.unflattened != -1) types_.unflatten(graph_.value(node.results[i]).type.sizes, made);
+    if (type.unflattened != -1) types_.unflatten(graph_.value(node.results[i]).type.sizes, type);
   }
 
   // --- buffers of unlike parts ---
 
-  // True where the tensors that the node puts one behind the other lie in different ways.
+  // Sets the parts of the result and returns true if the node concatenates tensors that are sharded
+  // differently.
   bool unlike_parts(const Node& node) {
     const auto* list = argument<UseList>(node, 0);
     const Sizes& sizes = graph_.value(node.results[0]).type.sizes;
@@ -242,16 +246,18 @@ class Inference {
         if (p.kind == Kind::sharded || p.kind == Kind::inner) {
           sum.type.on[a] = kPartialSum;
         } else if (p.kind != Kind::replicated && p.kind != Kind::zero) {
-          throw Refused{fmt::format("axis {}: it squares what is \"{}\"", types_.axis_name(a), print(p))};
+          throw Refused{
+              fmt::format("axis {}: it squares an operand that is \"{}\"", types_.axis_name(a), print(p))};
         }
-        if (p.repeated) throw Refused{"it squares what ranks have counted repeatedly"};
+        if (p.repeated) throw Refused{"it squares an operand that is repeated over ranks"};
       }
       sums.push_back(sum);
     });
     types_.set(node.results[0], std::move(sums));
   }
 
-  // Parameters, moments and gradients lie alike; all else is replicated.
+  // Requires that a parameter, its moments and its gradient are sharded alike, and that all other
+  // operands are replicated.
   void optimizer(const Node& node) {
     const std::vector<const UseList*> lists = lists_of(node);
     if (lists.size() < 4) throw Refused{"it has no parameters, moments and gradients"};
@@ -261,7 +267,7 @@ class Inference {
       std::sort(updated_.begin(), updated_.end());
       std::sort(squared_.begin(), squared_.end());
       if (updated_ != squared_)
-        throw Refused{"the norm is not that of the gradients that it takes, each once"};
+        throw Refused{"the gradient norm must count each gradient of the updates once"};
     }
     std::size_t next = 0;
     for (const UseList* list : lists) {
@@ -270,7 +276,7 @@ class Inference {
           throw Refused{"a tensor of its lists is missing"};
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
         if (as_flat(own) != as_flat(parameter))
-          throw Refused{fmt::format("parameter {} lies as {}, and what updates it as {}",
+          throw Refused{fmt::format("parameter {} is sharded as {}, but its moment or gradient as {}",
                                     input_name(parameters.values[i]), types_.text(parameter),
                                     types_.text(own))};
         if (next < node.results.size()) types_.set(node.results[next++], own);
@@ -278,10 +284,10 @@ class Inference {
     }
     for (const Argument& arg : node.args)
       if (const auto* use = std::get_if<Use>(&arg); use != nullptr && types_.of(use->value) != ShardingType{})
-        throw Refused{
-            fmt::format("a number that all ranks share lies as {}", types_.text(types_.of(use->value)))};
+        throw Refused{fmt::format("a number of the update must be replicated, but is {}",
+                                  types_.text(types_.of(use->value)))};
   }
-  // Groups of parameters have an update each.
+  // Each group of parameters has its own update.
   bool is_last_update(const Node& node) {
     const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
       return functional_facts(other.op).kind == OpKind::optimizer;
@@ -303,27 +309,28 @@ class Inference {
       if (id == kNoValue) continue;
       const BufferParts* const parts = types_.parts(id);
       const auto common = parts == nullptr ? types_.of(id) : common_type(*parts);
-      if (!common) throw Refused{fmt::format("output \"{}\" has parts that lie differently", output.name)};
-      const ShardingType wanted =
+      if (!common)
+        throw Refused{fmt::format("output \"{}\" has parts that are sharded differently", output.name)};
+      const ShardingType expected =
           output.updates < 0
               ? ShardingType{}
               : types_.type_of(graph_.inputs[static_cast<std::size_t>(output.updates)].sharding);
-      ShardingType made = *common;
+      ShardingType type = *common;
       for (std::size_t a = 0; a < axes_; ++a)
-        if (made.on[a].kind == Kind::zero) {
-          made.on[a] = wanted.on[a];
-          made.unflattened = wanted.unflattened;
+        if (type.on[a].kind == Kind::zero) {
+          type.on[a] = expected.on[a];
+          type.unflattened = expected.unflattened;
         }
-      if (as_flat(made) == as_flat(wanted)) continue;
-      throw Refused{fmt::format("output \"{}\" lies as {}; it must as {}", output.name, types_.text(made),
-                                types_.text(wanted))};
+      if (as_flat(type) == as_flat(expected)) continue;
+      throw Refused{fmt::format("output \"{}\" is sharded as {}, but must be sharded as {}", output.name,
+                                types_.text(type), types_.text(expected))};
     }
   }
 
   const Graph& graph_;
   ValueShardings types_;
   const std::size_t axes_;
-  std::vector<ValueId> squared_;  // what the gradient norm adds up
+  std::vector<ValueId> squared_;  // gradients that the norm counts
   std::vector<ValueId> updated_;  // the gradients of the updates so far
   std::map<std::string, const MeshGroup*, std::less<>> groups_;
 };
@@ -343,7 +350,7 @@ IdMap<std::optional<Sharding>> value_shardings(const Graph& graph) {
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const ShardingType type = types.of(id);
     Sharding& sharding = *shardings[id];
-    for (std::size_t a = 0; a < types.axes(); ++a)  // zeros are alike on all ranks
+    for (std::size_t a = 0; a < types.axes(); ++a)  // zeros are replicated
       sharding.axes.push_back(type.on[a].kind == Kind::zero ? kReplicated : type.on[a]);
     if (type.unflattened >= 0) sharding.unflattened = types.sizes(type.unflattened);
     if (types.parts(id) != nullptr) shardings[id].reset();

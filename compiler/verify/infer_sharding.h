@@ -1,10 +1,12 @@
-// The types of sharding of all values of a graph, from those of its inputs: what makes a missing, doubled or
-// misplaced collective an error before a step runs. See Note [Types of sharding] in compiler/ir/sharding.h.
+// Infers the types of sharding of all values of a graph from those of its inputs. So a missing,
+// doubled or misplaced collective is an error before a step runs. See Note [Types of sharding] in
+// compiler/ir/sharding.h.
 //
-// Proven, where nothing is refused: each new parameter, state and buffer lies as the old one did; results of
-// a step are alike on all ranks; what is summed over ranks is a summand there, once; no product or sum mixes
-// what ranks hold in different ways. Not proven: the order of rows and of what a flat buffer holds, factors
-// that are not a number of ranks, and values. Linear in the graph.
+// A graph that is not refused has these properties. Each new parameter, state and buffer is sharded
+// like the old one. Results of a step are equal on all ranks. A sum over ranks has partial sums as
+// operands, once. No product or sum mixes operands that are sharded differently.
+// Not proven: the order of rows and of the parts of a flat buffer, factors that are not a number of
+// ranks, and values. Linear in the graph.
 #pragma once
 
 #include <optional>
@@ -14,15 +16,15 @@
 
 namespace rondo::ir {
 
-// A rule of the verifier: nothing to do for a graph without a mesh. Throws VerifyError.
+// A rule of the verifier. Accepts every graph without a mesh. Throws VerifyError.
 void shardings_agree(const Graph& graph);
 
-// By value, as an input of another graph may say it; none where a value has unlike parts. REQUIRES: a graph
-// that is not refused.
+// Returns, by value, its sharding as an input of another graph has it, or nothing for a buffer of
+// unlike parts. REQUIRES: shardings_agree accepts the graph.
 IdMap<std::optional<Sharding>> value_shardings(const Graph& graph);
 
-// By value, "dp 0, tp sum": where it is not replicated on an axis. Of a graph that is refused, up to the node
-// that is, with the reason at its results.
+// Returns, by value, "dp 0, tp sum": its placements on the axes where it is not replicated. For a
+// refused graph, ends at the refused node and has the reason at its results.
 IdMap<std::string> sharding_comments(const Graph& graph);
 
 }  // namespace rondo::ir

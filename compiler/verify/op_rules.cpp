@@ -1,3 +1,5 @@
+// Each rule checks the positions that an op's row names (compiler/ops/op.h), since a graph may have
+// been parsed from a file.
 #include "compiler/verify/op_rules.h"
 
 #include <fmt/format.h>
@@ -30,11 +32,11 @@ void result_counts(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
     const Op& op = facts(node.op);
-    const bool makes_something = runs_in_background(op.effect) || op.effect == Effect::wait ||
-                                 op.is_heavy() || op.view != ViewKind::none;
-    if (makes_something && node.results.empty()) throw VerifyError{i, "has no result"};
+    const bool has_result = runs_in_background(op.effect) || op.effect == Effect::wait || op.is_heavy() ||
+                            op.view != ViewKind::none;
+    if (has_result && node.results.empty()) throw VerifyError{i, "has no result"};
     if (op.effect == Effect::wait && node.results.size() != 1)
-      throw VerifyError{i, fmt::format("has {} results, a wait has 1", node.results.size())};
+      throw VerifyError{i, fmt::format("has {} results; a wait has 1", node.results.size())};
     if (op.overwritten == 0) continue;
     std::size_t overwritable = 0;
     for (std::size_t arg = 0; arg < std::min<std::size_t>(op.overwritten, node.args.size()); ++arg) {
@@ -54,7 +56,7 @@ void schemas_are_kept(const Graph& graph) {
     if (expected.arguments == 0) continue;
     if (node.args.size() != expected.arguments || node.results.size() != expected.results)
       throw VerifyError{
-          i, fmt::format("has {} arguments and {} results, and its schema {} and {}", node.args.size(),
+          i, fmt::format("has {} arguments and {} results, but its schema has {} and {}", node.args.size(),
                          node.results.size(), expected.arguments, expected.results)};
     for (std::size_t argument = 0; argument < expected.tensors; ++argument)
       require_argument<Use>(i, node, static_cast<int>(argument), "a tensor");
@@ -74,7 +76,7 @@ void moves_are_described(const Graph& graph) {
     constexpr std::int64_t kMostRanks = 1 << 24;
     const std::int64_t ranks = collective_of(node)->ranks;
     if (op.collective->ranks >= 0 && (ranks < 1 || ranks > kMostRanks))
-      throw VerifyError{i, fmt::format("names {} ranks, and there are 1 to {}", ranks, kMostRanks)};
+      throw VerifyError{i, fmt::format("names {} ranks; expected 1 to {}", ranks, kMostRanks)};
   }
 }
 

@@ -1,7 +1,5 @@
-// Rules of single nodes: each has the arguments and results that its op must have, as far as
-// compiler/ops/op.h tells. So passes may take such nodes apart without asking.
-//
-// All throw VerifyError.
+// Rules of single nodes. Each node has the arguments and results of its op, as far as
+// compiler/ops/op.h describes them, so passes may read them unchecked. All throw VerifyError.
 #pragma once
 
 #include "compiler/ir/ir.h"

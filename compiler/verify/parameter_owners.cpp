@@ -1,4 +1,5 @@
-// One walk. Few nodes handle what has an owner: the others are passed by without a look at their op.
+// Walks the nodes once. Few nodes read values with an owner; the others are skipped before their op
+// is looked up.
 #include "compiler/verify/parameter_owners.h"
 
 #include <fmt/format.h>
@@ -14,19 +15,19 @@
 namespace rondo::ir {
 namespace {
 
-// Nobody, where `parameter` is -1.
+// The owner of a value; none if `parameter` is -1.
 struct Owner {
   enum class Of : std::uint8_t {
-    parameter,  // it is that input, a copy or a part of it
-    state,      // the same of what is kept for a parameter, or of another input
+    parameter,  // the input, or a copy or a part of it
+    state,      // the same for the state of a parameter, or for another input
     gradient,
-    update,  // what the input becomes, or a sum of it and something
+    update,  // the new content of the input, or a sum of it and another value
   };
-  std::int32_t parameter = -1;  // index among the inputs; of another input its own
+  std::int32_t parameter = -1;  // index of the parameter among the inputs, or of another input
   Of of = Of::parameter;
   bool operator==(const Owner&) const = default;
 };
-// Of the last dimension `length` elements; of a gathered buffer, of each rank's row.
+// `length` elements of the last dimension; in a gathered buffer, of each rank's row.
 struct OwnedPart {
   std::int64_t length;
   Owner owner;
@@ -54,7 +55,7 @@ class Owners {
       } else if (op.kind == OpKind::optimizer) {
         optimizer(i);
       } else {
-        handled(i, op);
+        propagate(i, op);
       }
     }
   }
@@ -69,7 +70,7 @@ class Owners {
     const auto own = static_cast<std::int32_t>(&input - graph_.inputs.data());
     return {of == parameters_.end() ? own : of->second, Owner::Of::state};
   }
-  // And no other input's.
+  // Returns true if the owner is a parameter and not another input.
   bool is_parameters(const Owner& owner) const {
     return owner.parameter >= 0 && graph_.inputs[owner.parameter].kind == InputKind::parameter;
   }
@@ -77,8 +78,8 @@ class Owners {
 
   void enter(std::string_view module) {
     module_ = module;
-    const auto found = parameters_.find(module);
-    at_ = found == parameters_.end() ? -1 : found->second;
+    const auto parameter = parameters_.find(module);
+    at_ = parameter == parameters_.end() ? -1 : parameter->second;
   }
   bool is_concerned(const Node& node) const {
     bool concerned = at_ >= 0 && node.phase == Phase::backward;
@@ -86,13 +87,13 @@ class Owners {
     return concerned;
   }
 
-  // What a value holds: something of one owner, or a buffer of several.
+  // The owner of a value, or the buffer with the owners of its parts.
   struct Held {
     Owner owner;
     std::int32_t buffer = -1;  // index into buffers_
   };
   bool is_owned(ValueId id) const { return held_[id].owner.parameter >= 0 || held_[id].buffer >= 0; }
-  // Nobody's, where it has several.
+  // Returns no owner for a buffer of several.
   Owner owner(ValueId id) const { return id == kNoValue ? Owner{} : held_[id].owner; }
   OwnedParts parts(ValueId id) const {
     if (id == kNoValue) return {};
@@ -103,42 +104,43 @@ class Owners {
     const std::vector<std::int64_t>& sizes = graph_.value(id).type.sizes;
     return sizes.empty() ? 1 : sizes.back();
   }
-  void set(ValueId id, OwnedParts made) {
-    const bool alike = std::all_of(made.begin(), made.end(),
-                                   [&](const OwnedPart& part) { return part.owner == made.front().owner; });
-    if (alike) return set(id, made.front().owner);
+  void set(ValueId id, OwnedParts parts) {
+    const bool one_owner = std::all_of(
+        parts.begin(), parts.end(), [&](const OwnedPart& part) { return part.owner == parts.front().owner; });
+    if (one_owner) return set(id, parts.front().owner);
     held_[id] = {{}, static_cast<std::int32_t>(buffers_.size())};
-    buffers_.push_back(std::move(made));
+    buffers_.push_back(std::move(parts));
   }
   void set(ValueId id, const Owner& owner) { held_[id] = {owner, -1}; }
 
-  void handled(NodeIndex i, const Op& op) {
+  void propagate(NodeIndex i, const Op& op) {
     const Node& node = graph_.nodes[i];
     if (node.results.empty()) return;
     if (op.kind == OpKind::list) {
       concatenate(node);
     } else if (op.kind == OpKind::split || op.kind == OpKind::piece) {
-      take_apart(node, op.kind);
+      split(node, op.kind);
     } else if (op.kind == OpKind::sum) {
       set(node.results[0], sum(owner(operand(node, 0)), owner(operand(node, 1))));
     } else if (op.keeps_parts || op.keeps_owner) {
-      hand_on(node, op);
+      pass_on(node, op);
     }
-    if (op.kind == OpKind::list) return;  // several may be put together in the module of one
+    if (op.kind == OpKind::list) return;  // a module may concatenate several parameters
     for_each_operand(node, [&](ValueId id) {
       const Owner own = owner(id);
       if (own.parameter < 0 || own.of != Owner::Of::parameter) return;
-      const std::int32_t wanted = parameter_of_module(own, node, op);
-      if (own.parameter != wanted)
-        throw VerifyError{i, fmt::format("takes {} in the place of {}", name_of(own), name_of({wanted}))};
+      const std::int32_t expected = parameter_of_module(own, node, op);
+      if (own.parameter != expected)
+        throw VerifyError{i, fmt::format("reads {} in place of {}", name_of(own), name_of({expected}))};
     });
     if (at_ < 0 || node.phase != Phase::backward) return;
     for (const ValueId id : node.results)
       if (!is_owned(id)) set(id, Owner{at_, Owner::Of::gradient});
   }
 
-  // The parameter that a node of this module may take where it takes `own`: the one that the module is named
-  // as, where parameters become whole there; else what lies in the module, or is called as nothing in it is.
+  // Returns the parameter that a node of this module may read in place of `own`. In a module with
+  // the name of a parameter, nodes that make it whole read that one. Elsewhere nodes read a
+  // parameter of the module, or one whose last name no parameter of the module has.
   std::int32_t parameter_of_module(const Owner& own, const Node& node, const Op& op) const {
     if (at_ >= 0) {
       const bool whole = op.kind == OpKind::view || is_collective(node, CollectiveKind::all_gather);
@@ -146,12 +148,12 @@ class Owners {
     }
     const std::string& name = name_of(own);
     if (name.starts_with(module_) && name[module_.size()] == '.') return own.parameter;
-    const auto found =
+    const auto namesake =
         parameters_.find(std::string(module_).append(name, std::min(name.rfind('.'), name.size())));
-    return found == parameters_.end() ? own.parameter : found->second;
+    return namesake == parameters_.end() ? own.parameter : namesake->second;
   }
 
-  void hand_on(const Node& node, const Op& op) {
+  void pass_on(const Node& node, const Op& op) {
     const ValueId from = operand(node, 0);
     if (from == kNoValue || !is_owned(from)) return;
     const bool scales = op.kind == OpKind::scaling || op.kind == OpKind::division;
@@ -160,12 +162,13 @@ class Owners {
       return owner;
     };
     if (held_[from].buffer < 0) return set(node.results[0], changed(held_[from].owner));
-    OwnedParts made = parts(from);
-    for (OwnedPart& part : made) part.owner = changed(part.owner);
-    set(node.results[0], std::move(made));
+    OwnedParts owned = parts(from);
+    for (OwnedPart& part : owned) part.owner = changed(part.owner);
+    set(node.results[0], std::move(owned));
   }
 
-  // What is added to an input is its update: for the parameter whose gradient that is.
+  // Returns the owner of a sum. A sum with an input is an update, of the parameter whose gradient
+  // is added.
   Owner sum(const Owner& a, const Owner& b) const {
     const auto is = [](const Owner& owner, Owner::Of of) { return owner.parameter >= 0 && owner.of == of; };
     for (const auto& [input, other] : {std::pair(a, b), std::pair(b, a)}) {
@@ -176,21 +179,22 @@ class Owners {
     return a.parameter < 0 || is(b, Owner::Of::gradient) ? b : a;
   }
 
-  // Of flat tensors, or of rows of them, one behind the other.
+  // Concatenates the owners of flat tensors, or of rows of them.
   void concatenate(const Node& node) {
     const auto* list = argument<UseList>(node, 0);
     const std::size_t dims = graph_.value(node.results[0]).type.sizes.size();
     const auto* along = argument<std::int64_t>(node, 1);
     if (list == nullptr || along == nullptr || dims == 0 || dims > 2) return;
     if (dim_of(*along, dims) + 1 != static_cast<int>(dims)) return;
-    OwnedParts made;
+    OwnedParts owned;
     for (const ValueId id : list->values)
-      for (const OwnedPart& part : parts(id)) made.push_back(part);
-    if (!made.empty()) set(node.results[0], std::move(made));
+      for (const OwnedPart& part : parts(id)) owned.push_back(part);
+    if (!owned.empty()) set(node.results[0], std::move(owned));
   }
 
-  // Along another dimension than the last, each piece has all parts.
-  void take_apart(const Node& node, OpKind kind) {
+  // Assigns its parts to each piece. Along a dimension other than the last, each piece has all
+  // parts.
+  void split(const Node& node, OpKind kind) {
     const ValueId source = operand(node, 0);
     if (source == kNoValue || !is_owned(source)) return;
     const OwnedParts from = parts(source);
@@ -207,38 +211,39 @@ class Owners {
       }
       const bool keeps_dims = graph_.value(id).type.sizes.size() == dims;
       const std::int64_t end = begin + (keeps_dims ? length(id) : 1);
-      OwnedParts taken;
+      OwnedParts owned;
       std::int64_t at = 0;
       for (const OwnedPart& part : from) {
         const std::int64_t low = std::max(begin, at), high = std::min(end, at + part.length);
-        if (low < high) taken.push_back({high - low, part.owner});
+        if (low < high) owned.push_back({high - low, part.owner});
         if ((at += part.length) >= end) break;
       }
-      if (!taken.empty()) set(id, std::move(taken));
+      if (!owned.empty()) set(id, std::move(owned));
       begin = end;
     }
   }
 
-  // `own`: whose the value is that stands in the place of what `wanted` owns; `other`: whose that is that
-  // stands in the place of what `own` owns.
-  void check_place(NodeIndex i, std::string_view what, const Owner& own, const Owner& wanted,
+  // Throws VerifyError unless a value of `own` may be in the place of `expected`. `other` owns the
+  // value in the place of `own`.
+  void check_place(NodeIndex i, std::string_view what, const Owner& own, const Owner& expected,
                    const Owner& other) const {
-    if (own.parameter < 0 || own.parameter == wanted.parameter) return;
+    if (own.parameter < 0 || own.parameter == expected.parameter) return;
     const bool of_gradient = own.of == Owner::Of::gradient || own.of == Owner::Of::update;
-    if (of_gradient && other.parameter == own.parameter) return;  // they share it
-    if (of_gradient && !is_updated(own)) return;                  // nobody else takes it
-    throw VerifyError{i,
-                      fmt::format("takes the {} of {} for that of {}", what, name_of(own), name_of(wanted))};
+    if (of_gradient && other.parameter == own.parameter) return;  // both share it
+    if (of_gradient && !is_updated(own)) return;                  // no other update takes it
+    throw VerifyError{
+        i, fmt::format("takes the {} of {} as the {} of {}", what, name_of(own), what, name_of(expected))};
   }
 
-  // It, or what is kept for it.
+  // Returns true if an output updates the owner or its state.
   bool is_updated(const Owner& owner) const {
     return std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const Output& output) {
       return output.updates >= 0 && owner_by_name(graph_.inputs[output.updates]).parameter == owner.parameter;
     });
   }
 
-  // (parameters, first moments, second moments, gradients, ...): results are the first three.
+  // Checks an optimizer (parameters, first moments, second moments, gradients, ...), whose results
+  // are the first three.
   void optimizer(NodeIndex i) {
     const Node& node = graph_.nodes[i];
     const std::vector<const UseList*> lists = lists_of(node);
@@ -249,23 +254,24 @@ class Owners {
     std::size_t next = 0;
     for (const UseList* list : lists) {
       for (std::size_t k = 0; k < list->values.size() && k < updated.size(); ++k) {
-        const Owner own = owner(list->values[k]), wanted = owner(updated[k]);
+        const Owner own = owner(list->values[k]), expected = owner(updated[k]);
         const auto place = place_of.find(own.parameter);
         const bool has_place = place != place_of.end() && place->second < list->values.size();
-        if (wanted.parameter >= 0 && is_parameters(own) &&
+        if (expected.parameter >= 0 && is_parameters(own) &&
             (own.of == Owner::Of::gradient || own.of == Owner::Of::state))
-          check_place(i, own.of == Owner::Of::gradient ? "gradient" : "state", own, wanted,
+          check_place(i, own.of == Owner::Of::gradient ? "gradient" : "state", own, expected,
                       has_place ? owner(list->values[place->second]) : Owner{});
         if (next < node.results.size()) set(node.results[next++], Owner{own.parameter, Owner::Of::update});
       }
     }
   }
 
-  // A count or a flag that is kept for no parameter.
+  // Returns true for a count or a flag that belongs to no parameter.
   bool is_number(const Input& input) const {
     return graph_.value(input.value).type.sizes.empty() && !is_parameters(owner_by_name(input));
   }
-  // What an input becomes: something new of its own, or what nobody owns, as where a sum is cleared.
+  // Checks the updates of inputs: an update belongs to its input or has no owner, like a cleared
+  // sum.
   void outputs(NodeIndex i) {
     const Node& node = graph_.nodes[i];
     const auto update_of = [&](const std::string& name) {
@@ -277,17 +283,17 @@ class Owners {
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
       if (graph_.outputs[k].updates < 0) continue;
       const Input& input = graph_.inputs[graph_.outputs[k].updates];
-      const Owner own = owner(operand(node, k)), wanted = owner_by_name(input);
-      if (own.parameter < 0 || wanted.parameter < 0) continue;
-      const bool is_its_own = own.parameter == wanted.parameter;
-      if (!is_its_own && is_number(input)) continue;  // one number may follow from another
+      const Owner own = owner(operand(node, k)), expected = owner_by_name(input);
+      if (own.parameter < 0 || expected.parameter < 0) continue;
+      const bool is_its_own = own.parameter == expected.parameter;
+      if (!is_its_own && is_number(input)) continue;  // a number may be computed from another
       Owner other;
       if (!is_its_own)
-        other = update_of(input.name.substr(0, input.name.size() - name_of(wanted).size()) + name_of(own));
-      check_place(i, "update", own, wanted, other);
+        other = update_of(input.name.substr(0, input.name.size() - name_of(expected).size()) + name_of(own));
+      check_place(i, "update", own, expected, other);
       if (own.of == Owner::Of::gradient)
-        throw VerifyError{i, fmt::format("replaces {}, and does not add to it", input.name)};
-      if (own.of != Owner::Of::update) throw VerifyError{i, fmt::format("leaves {} as it was", input.name)};
+        throw VerifyError{i, fmt::format("replaces {} instead of adding to it", input.name)};
+      if (own.of != Owner::Of::update) throw VerifyError{i, fmt::format("leaves {} unchanged", input.name)};
     }
   }
 
@@ -296,7 +302,7 @@ class Owners {
   std::vector<OwnedParts> buffers_;
   IdMap<Held> held_;
   std::string_view module_;
-  std::int32_t at_ = -1;  // the parameter that the module is named as
+  std::int32_t at_ = -1;  // the parameter with the name of the module, or -1
 };
 
 }  // namespace

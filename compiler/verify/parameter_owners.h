@@ -1,18 +1,23 @@
-// Whose a value is: that what is gathered, reduced and updated as one parameter's is that parameter's. Types
-// of sharding cannot tell parameters of one type from each other; this can.
+// Checks that parameters keep their values: what is gathered, reduced and updated for a parameter
+// belongs to it. Types of sharding cannot distinguish parameters of one type; owners can.
 //
-// A parameter is its own, moments and sums are its by their names ("exp_avg.layers.0.wq.weight"), and other
-// inputs that a step keeps are their own. A module that is named as a parameter is where that parameter
-// becomes whole, and where its gradient leaves the backward, so what such a module makes in the backward is
-// the gradient of that parameter. Copies, views, casts, scales, collectives and sums hand the owner on, and a
-// buffer has an owner for each of its parts, in their order. What anything else makes is nobody's.
+// A parameter owns itself, and moments and sums by their names ("exp_avg.layers.0.wq.weight").
+// Other inputs that a step keeps own themselves. In a module with the name of a parameter, that
+// parameter becomes whole and its gradient leaves the backward. So the values that such a module
+// makes in the backward are the gradient of that parameter. Copies, views, casts, scales,
+// collectives and sums pass the owner on, and a buffer has an owner for each of its parts, in their
+// order. Other results have no owner.
 //
-// Refused: a parameter in the module of another one, or read by a module beside its own that has one of that
-// name ("ffn_norm.weight" by "attention_norm"); a gradient, moment, bias or new parameter in the place of
-// another one; a gradient that replaces the sum that it should be added to; an update that is none. Not seen:
-// gradients that change places before they reach the module of their parameter. Parameters that share one
-// gradient, since a pass has found that theirs are equal, are taken for what they are; so is one that takes
-// the gradient of a parameter which nothing updates. Linear in the graph.
+// Refused are
+//   a parameter in the module of another one, or read by a module other than its own that has a
+//     parameter of that name ("ffn_norm.weight" by "attention_norm");
+//   a gradient, moment, bias or new parameter in place of another one;
+//   a gradient that replaces the sum to which it should be added;
+//   an update that leaves its input unchanged.
+//
+// Not detected: gradients that are swapped before they reach the module of their parameter.
+// Accepted: parameters that share one gradient, since a pass merged equal ones, and a parameter
+// that takes the gradient of one without an update. Linear in the graph.
 #pragma once
 
 #include "compiler/ir/ir.h"

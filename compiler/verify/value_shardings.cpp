@@ -1,3 +1,5 @@
+// Placements are stored by axis, since rules of sharding work on one axis. Sizes before a
+// flattening are numbered, so that types compare in constant time.
 #include "compiler/verify/value_shardings.h"
 
 #include <algorithm>
@@ -110,22 +112,22 @@ std::optional<ShardingType> common_type(const BufferParts& parts) {
 }
 
 void ValueShardings::set(ValueId id, BufferParts parts) {
-  const bool alike = std::all_of(parts.begin(), parts.end(),
-                                 [&](const BufferPart& part) { return part.type == parts.front().type; });
-  if (alike) return set(id, parts.front().type);
+  const bool one_type = std::all_of(parts.begin(), parts.end(),
+                                    [&](const BufferPart& part) { return part.type == parts.front().type; });
+  if (one_type) return set(id, parts.front().type);
   buffer_of_[id] = static_cast<std::int32_t>(buffers_.size());
   buffers_.push_back(std::move(parts));
 }
 
 BufferParts ValueShardings::cut(ValueId buffer, std::int64_t begin, std::int64_t end) const {
-  BufferParts found;
+  BufferParts pieces;
   std::int64_t at = 0;
   for (const BufferPart& part : *parts(buffer)) {
     const std::int64_t from = std::max(begin, at), to = std::min(end, at + part.length);
-    if (from < to) found.push_back({to - from, part.type});
+    if (from < to) pieces.push_back({to - from, part.type});
     at += part.length;
   }
-  return found;
+  return pieces;
 }
 
 std::string ValueShardings::text(ValueId id) const {

@@ -1,7 +1,6 @@
-// The types of sharding of a graph's values while they are inferred.
-//
-// Beside the placement on each axis a value has what concerns all axes: the sizes it had before it was
-// flattened, and, where a buffer holds unlike parts one behind the other, the type of each part.
+// The types of sharding of a graph's values during inference. In addition to a placement on each
+// axis, a value has the sizes before it was flattened, and a buffer of unlike parts the type of
+// each part.
 #pragma once
 
 #include <array>
@@ -16,18 +15,20 @@ namespace rondo::ir {
 
 struct ShardingType {
   std::array<Placement, MeshAxes::kMost> on = {};
-  std::int32_t unflattened = -1;  // where an axis is `inner`: ValueShardings::sizes; -1: none
+  std::int32_t unflattened = -1;  // index for ValueShardings::sizes if an axis is `inner`, or -1
   bool operator==(const ShardingType&) const = default;
 };
-// Flat, a part along the first of several dimensions is one of the whole: `inner 0` is `sharded`.
+// Returns the type of the flat tensor: `inner 0` becomes `sharded`, since a part along the first
+// dimension is a part of the flat tensor.
 ShardingType as_flat(ShardingType type);
-// Of the last dimension `length` elements; of a gathered buffer, of each rank's row.
+// `length` elements of the last dimension; in a gathered buffer, of each rank's row.
 struct BufferPart {
   std::int64_t length;
   ShardingType type;
 };
 using BufferParts = std::vector<BufferPart>;
-// The type of all of it, for a reader that does not take it apart: zeros go with everything.
+// Returns the type of the whole buffer for a reader that does not split it, or nothing if the parts
+// differ. Zeros are compatible with every type.
 std::optional<ShardingType> common_type(const BufferParts& parts);
 
 class ValueShardings {
@@ -46,20 +47,23 @@ class ValueShardings {
   const std::vector<std::int64_t>& sizes(std::int32_t number) const {
     return sizes_[static_cast<std::size_t>(number)];
   }
-  // Of what is `inner`: it had `sizes`, and a view gives it `sizes` again. Dimensions of one element count
-  // for neither, unless ranks have parts of one. Other sizes leave it flat.
+  // flatten() records the `sizes` before a flattening in an `inner` type. unflatten() restores the
+  // type if a view has these sizes again, and leaves it flat otherwise. Both ignore dimensions of
+  // one element unless ranks have parts of one.
   void flatten(const std::vector<std::int64_t>& sizes, ShardingType& type);
   void unflatten(const std::vector<std::int64_t>& sizes, ShardingType& type) const;
 
-  // nullptr where the value is no buffer of unlike parts.
+  // Returns nullptr if the value is not a buffer of unlike parts.
   const BufferParts* parts(ValueId id) const;
-  // One type where the parts are alike. Zeros stay apart, since a sum over ranks leaves them zeros.
+  // Sets one type if the parts are equal. Zeros remain separate parts, since a sum over ranks
+  // leaves them zeros.
   void set(ValueId id, BufferParts parts);
-  // Of elements [begin, end) of the last dimension; empty where the buffer has none.
+  // Returns the parts of elements [begin, end) of the last dimension; empty outside of the buffer.
   BufferParts cut(ValueId buffer, std::int64_t begin, std::int64_t end) const;
 
-  std::string text(ValueId id) const;                                 // "dp 0, tp sum"; "parts"
-  std::string text(const ShardingType& type, bool all = true) const;  // not all: where it is not replicated
+  std::string text(ValueId id) const;  // "dp 0, tp sum"; "parts"
+  // Without `all`, omits axes on which the type is replicated.
+  std::string text(const ShardingType& type, bool all = true) const;
 
  private:
   std::int32_t number_of(const std::vector<std::int64_t>& sizes);
@@ -69,7 +73,7 @@ class ValueShardings {
   IdMap<std::int32_t> unflattened_;
   std::vector<std::vector<std::int64_t>> sizes_;
   std::vector<BufferParts> buffers_;
-  IdMap<std::int32_t> buffer_of_;  // -1: no buffer of unlike parts
+  IdMap<std::int32_t> buffer_of_;  // index into buffers_, or -1
 };
 
 }  // namespace rondo::ir

@@ -1,8 +1,8 @@
-// Each rule is one linear sweep with tables indexed by value. The order of the list matters: the first rules
-// establish that indices are in range and definitions stand above uses, which later rules take for granted.
-// Rules about memory work on storage roots, so that an overwrite is seen through any view. A read is stale if
-// the last write to its storage is later than the definition of the value. The verifier stops at the first
-// broken rule.
+// Each rule is one linear sweep with tables indexed by value. The order of the list matters: the
+// first rules establish that indices are in range and definitions come before uses, which later
+// rules require. Rules about memory use storage roots, so that they detect an overwrite through any
+// view. A read is stale if the last write to its storage is later than the definition of the value.
+// The verifier stops at the first broken rule.
 #include "compiler/verify/verify.h"
 
 #include <fmt/format.h>
@@ -36,17 +36,18 @@ void return_is_last(const Graph& graph) {
     throw VerifyError{-1, "the last node is not return"};
   const NodeIndex last = graph.node_count() - 1;
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    if (node.op == kReturn && i != last) throw VerifyError{i, "return stands before the end"};
+    if (node.op == kReturn && i != last) throw VerifyError{i, "return is not the last node"};
   });
   if (!graph.return_node().results.empty()) throw VerifyError{last, "return has a result"};
   for (const Argument& arg : graph.return_node().args)
-    if (!std::holds_alternative<Use>(arg)) throw VerifyError{last, "return has an argument that is no value"};
+    if (!std::holds_alternative<Use>(arg))
+      throw VerifyError{last, "return has an argument that is not a value"};
 }
 
 void defined_once_above_use(const Graph& graph) {
   IdMap<bool> defined(graph.values.size(), false);
   const auto define = [&](NodeIndex i, ValueId id) {
-    if (!is_of(graph, id)) throw VerifyError{i, fmt::format("%{} is no value of this graph", id)};
+    if (!is_of(graph, id)) throw VerifyError{i, fmt::format("%{} is not a value of this graph", id)};
     if (defined[id]) throw VerifyError{i, fmt::format("%{} is defined a second time", id)};
     defined[id] = true;
   };
@@ -54,7 +55,7 @@ void defined_once_above_use(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
       if (!is_of(graph, id) || !defined[id])
-        throw VerifyError{i, fmt::format("reads %{}, which is not defined above", id)};
+        throw VerifyError{i, fmt::format("reads %{}, which is not defined before", id)};
     });
     for (ValueId id : node.results) define(i, id);
   });
@@ -114,7 +115,7 @@ void phases_go_forward(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
       if (made_in[id] > node.phase)
-        throw VerifyError{i, fmt::format("is a {} node that reads what a {} node makes",
+        throw VerifyError{i, fmt::format("is a {} node, but reads a result of a {} node",
                                          phase_name(node.phase), phase_name(made_in[id]))};
     });
     for (const ValueId id : node.results) made_in[id] = node.phase;
@@ -126,8 +127,7 @@ void nothing_overwritten_is_read(const Graph& graph) {
   if (!overwrites(graph)) return;
   const IdMap<ValueId> roots = storage_roots(graph);
   const DefUse def_use(graph);
-  IdMap<std::int32_t> written(graph.values.size(),
-                              -1);  // for a root: the last node that wrote its storage
+  IdMap<std::int32_t> written(graph.values.size(), -1);  // by root: the last node that wrote it
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
       const std::int32_t writer = written[roots[id]];
@@ -157,13 +157,12 @@ void batch_inputs_are_not_written(const Graph& graph) {
   });
 }
 
-// Between a start and its wait the results belong to the collective, and nobody overwrites its operands.
+// Between a start and its wait, no node reads the results or overwrites the operands.
 void collectives_are_waited_for(const Graph& graph) {
   const IdMap<ValueId> roots = storage_roots(graph);
-  IdMap<std::int32_t> started(graph.values.size(),
-                              -1);                     // start node of a result that nobody waited for yet
-  IdMap<std::int32_t> sent(graph.values.size(), 0);    // for a root: how many running collectives read it
-  IdMap<std::int32_t> running(graph.nodes.size(), 0);  // for a start: results without a wait yet
+  IdMap<std::int32_t> started(graph.values.size(), -1);  // by pending result: its start
+  IdMap<std::int32_t> sent(graph.values.size(), 0);      // by root: pending reads of it
+  IdMap<std::int32_t> running(graph.nodes.size(), 0);    // by start: its pending results
   const auto release = [&](std::int32_t start) {
     if (--running[start] > 0) return;
     for_each_operand(graph.nodes[start], [&](ValueId id) { --sent[roots[id]]; });
@@ -175,7 +174,7 @@ void collectives_are_waited_for(const Graph& graph) {
       const std::int32_t start = started[id];
       if (effect == Effect::wait) {
         if (waited[id]) throw VerifyError{i, fmt::format("waits for %{} a second time", id)};
-        if (start < 0) throw VerifyError{i, fmt::format("waits for %{}, which nothing started", id)};
+        if (start < 0) throw VerifyError{i, fmt::format("waits for %{}, which no node started", id)};
         waited[id] = true;
         started[id] = -1;
         release(start);
@@ -188,7 +187,7 @@ void collectives_are_waited_for(const Graph& graph) {
         throw VerifyError{
             i, fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
       if (effect == Effect::wait && graph.value(id).views == kNoValue)
-        throw VerifyError{i, fmt::format("%{} does not view what was waited for", id)};
+        throw VerifyError{i, fmt::format("%{} does not view the awaited value", id)};
       if (!runs_in_background(effect)) continue;
       started[id] = i;
       ++running[i];
@@ -196,7 +195,7 @@ void collectives_are_waited_for(const Graph& graph) {
     if (runs_in_background(effect)) for_each_operand(node, [&](ValueId id) { ++sent[roots[id]]; });
   });
   for_each_node(graph, [&](NodeIndex i, const Node&) {
-    if (running[i] > 0) throw VerifyError{i, "starts what nobody waits for"};
+    if (running[i] > 0) throw VerifyError{i, "starts work without a wait for it"};
   });
 }
 
@@ -204,8 +203,8 @@ void outputs_are_whole(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
   const std::vector<Argument>& returned = graph.return_node().args;
   if (graph.outputs.size() != returned.size())
-    throw VerifyError{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
-                                        returned.size())};
+    throw VerifyError{last, fmt::format("{} outputs are named, but {} values are returned",
+                                        graph.outputs.size(), returned.size())};
   std::unordered_set<std::string_view> names(graph.outputs.size());
   for (const Output& output : graph.outputs)
     if (!names.insert(output.name).second)
@@ -214,11 +213,11 @@ void outputs_are_whole(const Graph& graph) {
 
 void updates_fit_their_inputs(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
-  IdMap<ValueId> owner(graph.values.size(),
-                       kNoValue);  // for a root: the input whose storage it is or becomes
+  // By root: the input whose storage it is or becomes.
+  IdMap<ValueId> owner(graph.values.size(), kNoValue);
   for (const Input& input : graph.inputs) owner[input.value] = input.value;
   IdMap<bool> updated(graph.inputs.size(), false);
-  // For an input's value: its index, if its update is elsewhere.
+  // By value of an input: its index, if its update is in another storage.
   IdMap<std::int32_t> replaced(graph.values.size(), -1);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
@@ -249,12 +248,12 @@ void updates_fit_their_inputs(const Graph& graph) {
     if (output.updates >= 0) continue;
     const std::int32_t lost = replaced[storage_root(graph, std::get<Use>(graph.return_node().args[i]).value)];
     if (lost >= 0)
-      throw VerifyError{last, fmt::format("output \"{}\" is what the input \"{}\" was before its update",
-                                          output.name, graph.inputs[lost].name)};
+      throw VerifyError{last, fmt::format("output \"{}\" is the input \"{}\" before its update", output.name,
+                                          graph.inputs[lost].name)};
   }
 }
 
-// An input that is overwritten has lost its content; an output must bring the next.
+// An overwritten input has lost its content, so an output must have the new one.
 void overwritten_inputs_are_updates(const Graph& graph) {
   if (!overwrites(graph)) return;
   const IdMap<ValueId> roots = storage_roots(graph);
@@ -267,19 +266,18 @@ void overwritten_inputs_are_updates(const Graph& graph) {
     if (output.updates >= 0) writer[graph.inputs[output.updates].value] = -1;
   for (const Input& input : graph.inputs)
     if (writer[input.value] >= 0)
-      throw VerifyError{
-          writer[input.value],
-          fmt::format("overwrites the input \"{}\", and no output says that it is updated", input.name)};
+      throw VerifyError{writer[input.value],
+                        fmt::format("overwrites the input \"{}\", but no output updates it", input.name)};
 }
 
-// What computes reads the device's memory; only transfers cross.
+// Kernels read device memory; only transfers access host memory.
 void only_transfers_touch_the_host(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const bool offloads = node.op == kOffload, reloads = node.op == kReload;
     const bool waits = facts(node.op).effect == Effect::wait;
     for_each_operand(node, [&](ValueId id) {
       if (graph.value(id).on_host && !reloads && !waits)
-        throw VerifyError{i, fmt::format("reads %{}, which lies in the host's memory", id)};
+        throw VerifyError{i, fmt::format("reads %{}, which is in host memory", id)};
     });
     for (ValueId id : node.results) {
       const Value& value = graph.value(id);
@@ -292,30 +290,30 @@ void only_transfers_touch_the_host(const Graph& graph) {
 
 constexpr std::array kRules = {
     Rule{"return_is_last", "one return node, the last, that returns values", &return_is_last},
-    Rule{"defined_once_above_use", "every value is defined once, above its use", &defined_once_above_use},
-    Rule{"inputs_are_named_once", "input names are unique, and inputs are no views", &inputs_are_named_once},
-    Rule{"types_are_whole", "a stride for each size, none negative", &types_are_whole},
+    Rule{"defined_once_above_use", "every value is defined once, before its use", &defined_once_above_use},
+    Rule{"inputs_are_named_once", "input names are unique, and inputs are not views", &inputs_are_named_once},
+    Rule{"types_are_whole", "a stride for each size, and neither is negative", &types_are_whole},
     Rule{"marks_name_operands", "views and writes name an operand of the node; a write keeps its type",
          &marks_name_operands},
-    Rule{"reused_memory_is_a_values", "what a result may take the memory of is a value",
+    Rule{"reused_memory_is_a_values", "an operand whose memory a result may reuse is a value",
          &reused_memory_is_a_values},
     Rule{"result_counts",
-         "collectives, views, heavy ops and ops with an in-place form have the results they must have",
+         "collectives, views, heavy ops and ops with an in-place form have the number of results of their op",
          &result_counts},
-    Rule{"schemas_are_kept", "ops that passes take apart have the arguments and results of their schema",
+    Rule{"schemas_are_kept", "ops with a signature have the arguments and results of their schema",
          &schemas_are_kept},
     Rule{"moves_are_described",
          "collectives, transfers and views name a tensor, and collectives their group, ranks and reduction",
          &moves_are_described},
-    Rule{"phases_go_forward", "no node reads what a later phase makes", &phases_go_forward},
-    Rule{"nothing_overwritten_is_read", "after a write no older value of that storage is read",
+    Rule{"phases_go_forward", "no node reads a result of a later phase", &phases_go_forward},
+    Rule{"nothing_overwritten_is_read", "after a write, no older value of that storage is read",
          &nothing_overwritten_is_read},
     Rule{"batch_inputs_are_not_written", "no node overwrites a batch input", &batch_inputs_are_not_written},
     Rule{"collectives_are_waited_for",
-         "each start has one wait below it; until then nobody reads its result or overwrites its operand",
+         "each start has one wait after it; until then no node reads its result or overwrites its operand",
          &collectives_are_waited_for},
     Rule{"only_transfers_touch_the_host",
-         "values on the host are made by an offload and read by a reload, a wait or nobody",
+         "values in host memory are results of an offload, and only a reload or a wait reads them",
          &only_transfers_touch_the_host},
     Rule{"outputs_are_whole", "a unique name for each returned value", &outputs_are_whole},
     Rule{"updates_fit_their_inputs",
@@ -324,15 +322,15 @@ constexpr std::array kRules = {
     Rule{"overwritten_inputs_are_updates", "an input that is overwritten is updated by an output",
          &overwritten_inputs_are_updates},
     Rule{"segments_can_be_recorded",
-         "marked segments ascend, hold no host read, and hold each start with its wait; no work stands "
+         "marked segments ascend, have no host read, and have each start with its wait; no work is "
          "outside",
          &check_segments},
     Rule{"shardings_agree",
-         "on each axis of the mesh every op takes what it can, updates lie as their inputs, and results are "
-         "alike on all ranks",
+         "on each axis of the mesh every op accepts its operands, updates are sharded like their inputs, and "
+         "results are equal on all ranks",
          &shardings_agree},
     Rule{"parameters_keep_their_places",
-         "what is gathered, reduced and updated as a parameter's is that parameter's",
+         "values that are gathered, reduced and updated for a parameter belong to it",
          &parameters_keep_their_places},
 };
 

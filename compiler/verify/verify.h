@@ -1,4 +1,4 @@
-// What every graph must satisfy, as named rules. Run after the trace and after every pass that
+// The rules that every graph must satisfy. They run after the trace and after every pass that
 // changes the graph, in every build.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace rondo::ir {
 
-// Linear in the graph. A rule may rely on the rules above it in the list.
+// A check takes time linear in the graph, and may rely on the rules before it in the list.
 struct Rule {
   std::string_view name;
   std::string_view description;
@@ -22,8 +22,9 @@ struct RuleBroken : Error {
   using Error::Error;
 };
 
-// Throws RuleBroken(ExitCode::graph) for the first rule that is broken: "the graph NAME breaks rule R after
-// PASS: node N (op, module): what". `after_pass` says who is to blame: "trace", "parse", a pass.
+// Throws RuleBroken(ExitCode::graph) for the first broken rule: "the graph NAME breaks rule R after
+// PASS: node N (op, module MODULE) problem". `after_pass` names the origin of the graph: "trace",
+// "parse" or a pass.
 void verify(const Graph& graph, std::string_view after_pass);
 
 }  // namespace rondo::ir

@@ -49,7 +49,7 @@ at::Tensor call(std::string_view name, at::Tensor self, const at::Tensor& other)
 
 }  // namespace
 
-TEST_CASE("every op of the facts exists in the dispatcher, and every in-place form overwrites what it says") {
+TEST_CASE("every op with a row exists in the dispatcher, and every in-place form overwrites its arguments") {
   for (const ir::Op& fact : ir::all_ops()) {
     INFO(fact.name);
     REQUIRE(find(fact.name));
@@ -71,7 +71,7 @@ TEST_CASE("every op of the facts exists in the dispatcher, and every in-place fo
   }
 }
 
-TEST_CASE("a collective's arguments stand where the facts say") {
+TEST_CASE("a collective has its arguments at the positions of its row") {
   const auto name_at = [](std::string_view op, int position) {
     return position < 0 ? "" : find(op)->schema().arguments().at(static_cast<std::size_t>(position)).name();
   };
@@ -89,7 +89,7 @@ TEST_CASE("a collective's arguments stand where the facts say") {
   }
 }
 
-TEST_CASE("a signature in the facts is that of the dispatcher's schema") {
+TEST_CASE("a signature of a row is that of the dispatcher's schema") {
   for (const ir::Op& fact : ir::all_ops()) {
     if (fact.signature.arguments == 0) continue;
     INFO(fact.name);
@@ -102,7 +102,7 @@ TEST_CASE("a signature in the facts is that of the dispatcher's schema") {
   }
 }
 
-TEST_CASE("a view in the facts is a view in the dispatcher's schema") {
+TEST_CASE("a view of a row is a view in the dispatcher's schema") {
   for (const ir::Op& fact : ir::all_ops()) {
     if (fact.view == ir::ViewKind::none || fact.name == "aten._unsafe_view.default") continue;
     INFO(fact.name);
@@ -110,7 +110,7 @@ TEST_CASE("a view in the facts is a view in the dispatcher's schema") {
   }
 }
 
-TEST_CASE("in-place forms give bit for bit what the functional op gives") {
+TEST_CASE("in-place forms have the bits of the functional op") {
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
   const at::Tensor x = (at::randn({4099}) * 4).to(dtype), y = (at::randn({4099}) + 3).to(dtype);
   const at::Tensor matrix = at::randn({65, 65}).to(dtype), other = at::randn({65, 65}).to(dtype);
@@ -125,7 +125,7 @@ TEST_CASE("in-place forms give bit for bit what the functional op gives") {
   }
 }
 
-TEST_CASE("a result that takes over its operand's memory has the same bits") {
+TEST_CASE("a result that reuses its operand's memory has the same bits") {
   cpu_memory::install();
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
   const at::Tensor grad = at::randn({37, 2051}).to(dtype), other = at::randn({37, 2051}).to(dtype);

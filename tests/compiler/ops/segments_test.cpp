@@ -1,5 +1,5 @@
-// Segments of hand-written graphs: where they begin and end, how they are said, and what the verifier
-// refuses.
+// Segments of hand-written graphs: their begins and ends, their description, and those that the
+// verifier refuses.
 #include "compiler/ops/segments.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("a graph without a host read is one segment with its return") {
   CHECK(describe_segments(graph) == "1 segment");
 }
 
-TEST_CASE("host reads stand between segments, and are named with module and phase") {
+TEST_CASE("host reads are between segments, and are named with module and phase") {
   const Graph graph = parsed(kHead + "forward\n" + kExp + "forward moe.dispatch\n" + kRead + "backward\n" +
                              kMore + kReturnsY);
   CHECK(host_syncs(graph) == std::vector<std::int32_t>{1});
@@ -50,7 +50,7 @@ TEST_CASE("host reads stand between segments, and are named with module and phas
         "2 segments, cut at aten._local_scalar_dense.default in moe.dispatch (forward)");
 }
 
-TEST_CASE("of many cuts the first eight are named") {
+TEST_CASE("the first eight of many cuts are named") {
   std::string text = kHead + "forward\n" + kExp;
   for (int i = 0; i < 11; ++i) text += kRead;
   const std::string words = describe_segments(parsed(text + kMore + kReturnsY));
@@ -58,7 +58,7 @@ TEST_CASE("of many cuts the first eight are named") {
   CHECK(words.ends_with(" and 3 more"));
 }
 
-TEST_CASE("a graph of host reads alone has no segment") {
+TEST_CASE("a graph of host reads only has no segment") {
   const Graph graph = parsed(kHead + "forward\n  aten._local_scalar_dense.default(%0)\nreturn\n  y = %0\n");
   CHECK(find_segments(graph).empty());
   CHECK(describe_segments(graph) == "0 segments, cut at aten._local_scalar_dense.default (forward)");
@@ -80,13 +80,13 @@ TEST_CASE("a segment that ends before the return survives the text") {
   CHECK(print(parsed(text)) == text);
 }
 
-TEST_CASE("the verifier refuses segments that cannot be recorded, and says why") {
+TEST_CASE("the verifier refuses segments that cannot be recorded, with the reason") {
   CHECK(breach_of_text(kHead + "segment\nforward\n" + kExp + kRead + kMore + kReturnsY)
             .find("segments_can_be_recorded after parse: node 1 (aten._local_scalar_dense.default) reads on "
                   "the host "
                   "inside of a segment") != std::string::npos);
   CHECK(breach_of_text(kHead + "segment\nforward\n" + kExp + "eager\n" + kMore + kReturnsY)
-            .find("node 1 (aten.neg.default) works outside of all segments") != std::string::npos);
+            .find("node 1 (aten.neg.default) is outside of all segments") != std::string::npos);
   CHECK(breach_of_text(kHead +
                        "segment\nforward\n  %1: f32[8] = _c10d_functional.all_reduce.default(%0, \"sum\", "
                        "\"dp\")\nsegment\n"

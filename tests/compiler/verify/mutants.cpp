@@ -1,3 +1,5 @@
+// Copies the graph for each mistake, makes the mistake in the copy (patient.h), and passes the copy
+// on with its kind and place.
 #include "tests/compiler/verify/mutants.h"
 
 #include <algorithm>
@@ -89,7 +91,7 @@ class Mutations {
     }
   }
 
-  // Of what ranks have counted repeatedly: a number of ranks.
+  // Leaves out or repeats a division by a number of ranks.
   void without_division(NodeIndex i) {
     const Node& node = graph_.nodes[i];
     const ValueId from = operand(node, 0);

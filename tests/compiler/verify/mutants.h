@@ -1,5 +1,5 @@
-// Mistakes that people make when they divide a step over ranks, put into a graph one at a time: every kind at
-// every place where it can be made. A mutant is a whole graph, valid but for what ranks hold.
+// Makes mistakes of dividing a step over ranks in a graph, one at a time: every kind at every place
+// where it is possible. A mutant is a complete graph, valid except for its types of sharding.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace rondo::ir {
 
-// `kind`: "a sum over ranks is left out". `place`: the node that it was made at, described.
+// `kind`: "a sum over ranks is left out". `place` describes the node of the mistake.
 using TakeMutant =
     std::function<void(const std::string& kind, const std::string& place, const Graph& mutant)>;
 

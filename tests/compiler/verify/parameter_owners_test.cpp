@@ -1,4 +1,4 @@
-// Whose a value is, in graphs of a few nodes: what goes, and what is refused and why.
+// Owners of values in graphs of a few nodes: which graphs are accepted, and why others are refused.
 #include "compiler/verify/parameter_owners.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@ using namespace rondo::ir;
 
 namespace {
 
-// "" where it goes, else what is refused.
+// Returns the reason of the refusal, or "" for an accepted graph.
 std::string owner_refusal(const std::string& nodes, const std::string& returned = "return\n") {
   const Graph graph = parse(
       "graph g\n"
@@ -28,7 +28,7 @@ std::string owner_refusal(const std::string& nodes, const std::string& returned 
   return "";
 }
 
-// Gradients of both: %22 and %23.
+// The gradients of both parameters: %22 and %23.
 const std::string kBothGradients =
     "backward a\n"
     "  %20: f32[4] = aten.sum.dim_IntList(%4, [0], false, none)\n"
@@ -47,35 +47,35 @@ std::string when_added(const std::string& to_a, const std::string& to_b) {
 
 }  // namespace
 
-TEST_CASE("a parameter belongs into its own module") {
+TEST_CASE("a parameter is read in its own module") {
   CHECK(owner_refusal("forward a.weight\n  %10: f32[4] views %0 = aten.view.default(%0, [4])\n").empty());
   CHECK(owner_refusal("forward b.weight\n  %10: f32[4] views %0 = aten.view.default(%0, [4])\n") ==
-        "takes a.weight in the place of b.weight");
+        "reads a.weight in place of b.weight");
 }
 
-TEST_CASE("a module reads no other module's parameter where it has one of that name") {
+TEST_CASE("a module with a parameter of that name reads no other module's") {
   const auto read = [](const std::string& module, const std::string& parameter) {
     return owner_refusal("forward " + module + "\n  %10: f32[2,4] = aten.mul.Tensor(%4, " + parameter +
                          ")\n");
   };
   CHECK(read("a", "%0").empty());
-  CHECK(read("a", "%1") == "takes b.weight in the place of a.weight");
+  CHECK(read("a", "%1") == "reads b.weight in place of a.weight");
   CHECK(read("tied", "%1").empty());
 }
 
-TEST_CASE("a sum of gradients takes those of its parameter") {
+TEST_CASE("a sum of gradients takes gradients of its parameter") {
   CHECK(when_added("%22", "%23").empty());
-  CHECK(when_added("%23", "%22") == "takes the update of b.weight for that of a.weight");
-  CHECK(when_added("%23", "%23") == "");  // they share one, as common subexpressions may
+  CHECK(when_added("%23", "%22") == "takes the update of b.weight as the update of a.weight");
+  CHECK(when_added("%23", "%23") == "");  // both share one, as after common_subexpressions
 }
 
-TEST_CASE("the gradient of a parameter that nothing updates may be another's too") {
+TEST_CASE("the gradient of a parameter without an update may go to another one") {
   CHECK(owner_refusal(kBothGradients + "update\n  %30: f32[4] = aten.add.Tensor(%2, %23, 1)\n",
                       "return\n  new.a = %30 -> grad.a.weight\n")
             .empty());
 }
 
-TEST_CASE("a gradient is added to the sum that is kept for it, and each update is one") {
+TEST_CASE("a gradient is added to its own sum, and each update changes its input") {
   const auto updated = [](const std::string& by) {
     return owner_refusal(kBothGradients +
                              "update\n  %30: f32[4] = aten.zeros_like.default(%2, none, none, none, "
@@ -83,11 +83,11 @@ TEST_CASE("a gradient is added to the sum that is kept for it, and each update i
                          "return\n  new.a = " + by + " -> grad.a.weight\n");
   };
   CHECK(updated("%30").empty());
-  CHECK(updated("%22") == "replaces grad.a.weight, and does not add to it");
-  CHECK(updated("%2") == "leaves grad.a.weight as it was");
+  CHECK(updated("%22") == "replaces grad.a.weight instead of adding to it");
+  CHECK(updated("%2") == "leaves grad.a.weight unchanged");
 }
 
-TEST_CASE("the parts of a buffer keep their owners, in their order") {
+TEST_CASE("the parts of a buffer keep their owners in order") {
   const auto bucket = [](const std::string& a, const std::string& b) {
     return owner_refusal(kBothGradients +
                              "update\n"
@@ -101,15 +101,15 @@ TEST_CASE("the parts of a buffer keep their owners, in their order") {
                          "return\n  new.a = %30 -> grad.a.weight\n  new.b = %31 -> grad.b.weight\n");
   };
   CHECK(bucket("%27", "%28").empty());
-  CHECK(bucket("%28", "%27") == "takes the update of b.weight for that of a.weight");
+  CHECK(bucket("%28", "%27") == "takes the update of b.weight as the update of a.weight");
 }
 
-TEST_CASE("a parameter that becomes another one is refused") {
+TEST_CASE("a parameter as the update of another one is refused") {
   CHECK(owner_refusal("forward\n", "return\n  a = %1 -> a.weight\n") ==
-        "takes the update of b.weight for that of a.weight");
+        "takes the update of b.weight as the update of a.weight");
 }
 
-TEST_CASE("what is computed from parameters is nobody's") {
+TEST_CASE("values computed from parameters have no owner") {
   CHECK(owner_refusal("forward\n  %10: f32[4] = aten.mul.Tensor(%0, %1)\nforward a.weight\n"
                       "  %11: f32[4] views %10 = aten.view.default(%10, [4])\n")
             .empty());

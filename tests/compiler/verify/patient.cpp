@@ -1,3 +1,5 @@
+// Edits graphs by replacing uses of values from a node on. Nodes that lose their readers remain in
+// the graph, which is valid except for the mistake.
 #include "tests/compiler/verify/patient.h"
 
 #include <fmt/format.h>
@@ -23,9 +25,9 @@ NodeIndex Patient::find(const Place& place) const {
 }
 
 NodeIndex wait_for(const Graph& graph, NodeIndex start) {
-  const ValueId brought = graph.nodes[start].results.at(0);
+  const ValueId started = graph.nodes[start].results.at(0);
   for (NodeIndex i = start + 1; i < graph.node_count(); ++i)
-    if (facts(graph.nodes[i].op).effect == Effect::wait && operand(graph.nodes[i], 0) == brought) return i;
+    if (facts(graph.nodes[i].op).effect == Effect::wait && operand(graph.nodes[i], 0) == started) return i;
   return kNoNode;
 }
 
@@ -68,7 +70,8 @@ void Patient::leave_out(NodeIndex start) {
   const NodeIndex wait = wait_for(graph, start);
   const ValueId to = graph.nodes[wait].results[0];
   const TensorType type = graph.value(to).type;
-  if (graph.value(from).type == type) return replace(to, from, wait + 1);  // a sum, or an exchange of pieces
+  // A sum, or an exchange of pieces.
+  if (graph.value(from).type == type) return replace(to, from, wait + 1);
   if (collective.kind == CollectiveKind::reduce_scatter) {
     const ValueId piece =
         insert(wait + 1, "aten.slice.Tensor",

@@ -1,4 +1,4 @@
-// A graph that a mistake is put into: how to find a place in it, and what can go wrong there.
+// A graph for tests of the verifier, with functions that find a node and make a mistake there.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace rondo::ir {
 
-// The `number`-th node, from 0 on, whose op begins with `op` and whose module and phase are those.
+// The `number`-th node, from 0, with this module and phase whose op begins with `op`.
 struct Place {
   std::string_view op;
   std::string module;
@@ -17,42 +17,43 @@ struct Place {
   int number = 0;
 };
 
-// The wait for a collective; kNoNode where there is none.
+// Returns the wait for a collective, or kNoNode.
 NodeIndex wait_for(const Graph& graph, NodeIndex start);
 
 class Patient {
  public:
   explicit Patient(const Graph& healthy) : graph(healthy) {}
 
-  // Throws std::runtime_error where there is none.
+  // Throws std::runtime_error if there is no such node.
   NodeIndex find(const Place& place) const;
   ValueId result(const Place& place) const { return graph.nodes[find(place)].results.at(0); }
 
-  // Readers of `value` from node `from` on read `other`; views of it are of that.
+  // Makes readers of `value` from node `from` on read `other`, and views of `value` view it.
   void replace(ValueId value, ValueId other, NodeIndex from);
-  // A node in front of node `at`; its result.
+  // Inserts a node before node `at`. Returns its result.
   ValueId insert(NodeIndex at, std::string op, std::vector<Argument> args, const TensorType& type,
                  ValueId views = kNoValue);
-  // A collective over a group, with its wait, in front of node `at`.
+  // Inserts a collective over a group, with its wait, before node `at`. Returns the result of the
+  // wait.
   ValueId insert_sum(NodeIndex at, ValueId of, const std::string& group);
   ValueId insert_gather(NodeIndex at, ValueId of, std::int64_t ranks, const std::string& group);
 
-  // --- of the collective at `start` ---
+  // --- mistakes at the collective `start` ---
 
-  // What it brings is what the rank had: the summand of a sum, its own piece of one, copies
-  // of its part, or what it sends.
+  // Replaces the result by values of the rank: its summand, its piece of that, copies of its part,
+  // or the rows that it sends.
   void leave_out(NodeIndex start);
   void name_group(NodeIndex start, const std::string& group);
   void name_reduction(NodeIndex start, const std::string& reduction);
 
-  // --- of any node ---
+  // --- mistakes at any node ---
 
-  // What it makes is summed over a group: of a collective, what is waited for.
+  // Sums or scales the result of a node, or of the wait for a collective.
   void sum_again(NodeIndex node, const std::string& group);
-  void scale(NodeIndex node, double factor);  // likewise
-  // Readers of what it makes read its operand `argument`.
+  void scale(NodeIndex node, double factor);
+  // Makes readers of the result read operand `argument`.
   void skip(NodeIndex node, std::size_t argument = 0);
-  // Two of its results take each other's place.
+  // Swaps two results.
   void swap_results(NodeIndex node, std::size_t a, std::size_t b);
 
   Graph graph;

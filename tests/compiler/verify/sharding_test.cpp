@@ -1,4 +1,5 @@
-// The rules of the types of sharding, one graph of a few nodes each: what goes, and what is refused and why.
+// The rules of the types of sharding, with graphs of a few nodes: which are accepted, and why
+// others are refused.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
@@ -18,14 +19,14 @@ constexpr const char* kHead =
     "axis dp 4\naxis tp 2\n"
     "group dp dp\ngroup tp tp\ngroup dp_tp dp tp\n"
     "parameter %0: f32[8] whole on dp 0 tp 0\n"    // of 64 elements
-    "parameter %1: f32[16] column on dp 0 tp 0\n"  // of [16, 8], half of whose rows are 64 elements
+    "parameter %1: f32[16] column on dp 0 tp 0\n"  // of [16, 8]: half of its rows are 64 elements
     "parameter %2: f32[16] row on dp 0 tp inner 1 of [8,8]\n"
     "batch %3: f32[2,8] x on dp 0\n"
     "batch %4: f32[] count on dp sum\n"
     "batch %5: i64[2] ids on dp 0\n"
     "forward m\n";
 
-// "" where it goes, else what is refused.
+// Returns the reason of the refusal, or "" for an accepted graph.
 std::string refusal_of(const std::string& nodes, const std::string& returned = "return\n") {
   const Graph graph = parse(kHead + nodes + returned, "x.ir");
   try {
@@ -41,7 +42,8 @@ std::string type_of(const std::string& nodes, ValueId id, const std::string& hea
   return sharding_comments(parse(head + nodes + "return\n", "x.ir"))[id];
 }
 
-// w1 and w2 as they are computed with: %12 [8, 8] of half the rows of 16, %22 [8, 8] of half the columns.
+// The gathered parts of w1 and w2: %12 [8, 8] with half of 16 rows, %22 [8, 8] with half of the
+// columns.
 const std::string kWeights =
     "  %10: f32[64] = _c10d_functional.all_gather_into_tensor.default(%1, 4, \"dp\")\n"
     "  %11: f32[64] views %10 = _c10d_functional.wait_tensor.default(%10)\n"
@@ -60,13 +62,13 @@ const std::string kSum =
 
 }  // namespace
 
-TEST_CASE("a flat shard that is gathered has the part of its matrix that the rank computes with") {
+TEST_CASE("a gathered flat shard is the rank's part of its matrix") {
   CHECK(type_of(kWeights, 12) == "tp 0");
   CHECK(type_of(kWeights, 21) == "tp inner 1");
   CHECK(type_of(kWeights, 22) == "tp 1");
 }
 
-TEST_CASE("dimensions of one element say nothing of what was flattened: one expert is cut as several are") {
+TEST_CASE("dimensions of one element do not change a flattening, so one expert is sharded like several") {
   const std::string nodes =
       "  %20: f32[64] = _c10d_functional.all_gather_into_tensor.default(%2, 4, \"dp\")\n"
       "  %21: f32[64] views %20 = _c10d_functional.wait_tensor.default(%20)\n"
@@ -80,13 +82,13 @@ TEST_CASE("dimensions of one element say nothing of what was flattened: one expe
   CHECK(type_of(nodes, 25) == "tp inner 1");
   CHECK(type_of(nodes, 28) == "tp inner 1");
   CHECK(type_of(nodes, 29) == "tp inner 1");  // still flat
-  std::string one = kHead;
-  one.replace(one.find("inner 1 of [8,8]"), 16, "inner 1 of [1,8,8]");
-  CHECK(type_of(nodes, 26, one) == "tp 1");
-  CHECK(type_of(nodes, 27, one) == "tp inner 0");
+  std::string head = kHead;
+  head.replace(head.find("inner 1 of [8,8]"), 16, "inner 1 of [1,8,8]");
+  CHECK(type_of(nodes, 26, head) == "tp 1");
+  CHECK(type_of(nodes, 27, head) == "tp inner 0");
 }
 
-TEST_CASE("a part of one element lies along its dimension through transpositions and views") {
+TEST_CASE("a part of one element keeps its dimension through transpositions and views") {
   const std::string head =
       "graph g\naxis tp 2\ngroup tp tp\nbatch %0: f32[4,1,8] x on tp 1\nbatch %1: f32[1,1] sinks on tp "
       "1\nforward m\n";
@@ -96,32 +98,36 @@ TEST_CASE("a part of one element lies along its dimension through transpositions
       "  %4: f32[1] views %1 = aten.view.default(%1, [1])\n"
       "  %5: f32[4,1,8] = aten.sum.dim_IntList(%0, [1], true)\n";
   CHECK(type_of(nodes, 2, head) == "tp 0");
-  CHECK(type_of(nodes, 3, head) == "tp 1");  // of the heads, one behind the other
+  CHECK(type_of(nodes, 3, head) == "tp 1");  // of the concatenated heads
   CHECK(type_of(nodes, 4, head) == "tp 0");
   CHECK(type_of(nodes, 5, head) == "tp sum");
 }
 
-TEST_CASE("a column-parallel layer before a row-parallel one gives a summand, and a sum over ranks ends it") {
+TEST_CASE(
+    "a column-parallel layer before a row-parallel one gives a partial sum, which an all-reduce completes") {
   CHECK(type_of(kWeights, 30) == "dp 0, tp 1");
   CHECK(type_of(kWeights, 32) == "dp 0, tp sum");
   CHECK(type_of(kWeights + kSum, 34) == "dp 0");
 }
 
-TEST_CASE("a summand goes through no op that is not linear, and no sum with what is whole") {
+TEST_CASE("a partial sum is refused by nonlinear ops and by sums with a whole operand") {
   CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.silu.default(%32)\n") ==
-        "node 11 (aten.silu.default, module m) axis tp: it is not linear, and takes a summand");
+        "node 11 (aten.silu.default, module m) axis tp: it is not linear, but an operand is partial");
   CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.add.Tensor(%32, %3, 1)\n") ==
-        "node 11 (aten.add.Tensor, module m) axis tp: it adds a summand to what is none, \"sum\" and "
+        "node 11 (aten.add.Tensor, module m) axis tp: it adds a partial operand to one that is not, \"sum\" "
+        "and "
         "\"replicated\"");
-  CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.mul.Tensor(%32, %32)\n") ==
-        "node 11 (aten.mul.Tensor, module m) axis tp: it multiplies two summands, \"sum\" and \"sum\"");
+  CHECK(
+      refusal_of(kWeights + "  %35: f32[2,8] = aten.mul.Tensor(%32, %32)\n") ==
+      "node 11 (aten.mul.Tensor, module m) axis tp: it multiplies two partial operands, \"sum\" and \"sum\"");
   CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.mul.Tensor(%32, 2.0)\n").empty());
 }
 
-TEST_CASE("a collective takes what it is for, on the axes of its group") {
+TEST_CASE("a collective requires its placement on the axes of its group") {
   CHECK(refusal_of(kWeights + "  %33: f32[2,8] = _c10d_functional.all_reduce.default(%32, \"sum\", \"dp\")\n"
                               "  %34: f32[2,8] views %33 = _c10d_functional.wait_tensor.default(%33)\n") ==
-        "node 11 (_c10d_functional.all_reduce.default, module m) axis dp: it adds what ranks have, which is "
+        "node 11 (_c10d_functional.all_reduce.default, module m) axis dp: it sums over ranks, but its "
+        "operand is "
         "\"0\"");
   CHECK(refusal_of("  %40: f32[16,8] = _c10d_functional.all_gather_into_tensor.default(%3, 8, \"dp_tp\")\n"
                    "  %41: f32[16,8] views %40 = _c10d_functional.wait_tensor.default(%40)\n") ==
@@ -133,25 +139,26 @@ TEST_CASE("a collective takes what it is for, on the axes of its group") {
         "\"dp\" has 4");
   CHECK(refusal_of("  %40: f32[2,8] = _c10d_functional.all_reduce.default(%3, \"sum\", \"ep\")\n"
                    "  %41: f32[2,8] views %40 = _c10d_functional.wait_tensor.default(%40)\n") ==
-        "node 0 (_c10d_functional.all_reduce.default, module m) it names a group \"ep\" that the mesh lacks");
+        "node 0 (_c10d_functional.all_reduce.default, module m) it names the group \"ep\", which the mesh "
+        "does not have");
 }
 
-TEST_CASE("a sum over ranks that have the same must be divided by their number, once it is all") {
+TEST_CASE("a sum over ranks of equal values must be divided by their number once") {
   const std::string summed =
       "  %40: f32[] = _c10d_functional.all_reduce.default(%4, \"sum\", \"dp_tp\")\n"
       "  %41: f32[] views %40 = _c10d_functional.wait_tensor.default(%40)\n";
   CHECK(type_of(summed, 41) == "tp replicated repeated");
   CHECK(refusal_of(summed, "return\n  total = %41\n") ==
-        "node 2 (return, module m) output \"total\" lies as dp replicated, tp replicated repeated; it must "
-        "as dp "
-        "replicated, tp replicated");
+        "node 2 (return, module m) output \"total\" is sharded as dp replicated, tp replicated repeated, but "
+        "must be "
+        "sharded as dp replicated, tp replicated");
   CHECK(refusal_of(summed + "  %42: f32[] = aten.div.Tensor(%41, wrapped(4.0))\n", "return\n  total = %42\n")
-            .starts_with("node 3 (return, module m) output \"total\" lies as"));
+            .starts_with("node 3 (return, module m) output \"total\" is sharded as"));
   CHECK(refusal_of(summed + "  %42: f32[] = aten.div.Tensor(%41, wrapped(2.0))\n", "return\n  total = %42\n")
             .empty());
 }
 
-TEST_CASE("ids of a part find its rows, and what others have is cleared before it is summed") {
+TEST_CASE("ids of a part select its rows, and rows of other ranks are cleared before the sum") {
   const std::string rows =
       "  %40: i64[2], %41: b8[2] = rondo.local_ids.default(%5, 0, 8, 0, \"tp\")\n"
       "  %42: f32[2,8] = aten.embedding.default(%12, %40, -1, false, false)\n"
@@ -160,31 +167,31 @@ TEST_CASE("ids of a part find its rows, and what others have is cleared before i
   CHECK(type_of(masked, 42) == "dp 0, tp local");
   CHECK(type_of(masked, 44) == "dp 0, tp sum");
   CHECK(refusal_of(kWeights + "  %42: f32[2,8] = aten.embedding.default(%12, %5, -1, false, false)\n") ==
-        "node 11 (aten.embedding.default, module m) axis tp: it looks for ids of the whole table in one part "
+        "node 11 (aten.embedding.default, module m) axis tp: it looks up ids of the whole table in one part "
         "of it");
   CHECK(refusal_of(masked +
                    "  %45: f32[8,8] = aten.embedding_dense_backward.default(%42, %40, 8, -1, false)\n") ==
-        "node 15 (aten.embedding_dense_backward.default, module m) axis tp: rows that are not in this rank's "
-        "part have a gradient that is not cleared");
+        "node 15 (aten.embedding_dense_backward.default, module m) axis tp: the gradient of rows outside of "
+        "this rank's part is not cleared");
 }
 
-TEST_CASE("rows of tokens meet no columns that are cut over the same ranks") {
-  CHECK(refusal_of("  %10: f32[32] = _c10d_functional.all_gather_into_tensor.default(%1, 2, \"tp\")\n"
-                   "  %11: f32[32] views %10 = _c10d_functional.wait_tensor.default(%10)\n"
-                   "  %12: f32[4,8] views %11 = aten.view.default(%11, [4, 8])\n"
-                   "  %13: f32[8,4]{1,8} views %12 = aten.t.default(%12)\n"
-                   "  %14: f32[2,4] = aten.mm.default(%3, %13)\n") ==
-        "node 4 (aten.mm.default, module m) axis dp: each rank has other rows, and multiplies them by other "
-        "columns");
+TEST_CASE("rows and columns that are sharded over the same ranks are not multiplied") {
+  CHECK(
+      refusal_of("  %10: f32[32] = _c10d_functional.all_gather_into_tensor.default(%1, 2, \"tp\")\n"
+                 "  %11: f32[32] views %10 = _c10d_functional.wait_tensor.default(%10)\n"
+                 "  %12: f32[4,8] views %11 = aten.view.default(%11, [4, 8])\n"
+                 "  %13: f32[8,4]{1,8} views %12 = aten.t.default(%12)\n"
+                 "  %14: f32[2,4] = aten.mm.default(%3, %13)\n") ==
+      "node 4 (aten.mm.default, module m) axis dp: each rank multiplies different rows by different columns");
 }
 
-// x over rows of dp, and a weight's rows over tp: what each rank multiplies is quantized by that rank.
+// x with rows over dp, and a weight with rows over tp: each rank quantizes the operands that it
+// multiplies.
 const std::string kQuantized =
     "  %40: f8e4m3[2,8], %41: f32[2,1] = rondo.quantize_float8.default(%3, 1, 0, f8e4m3, true)\n"
     "  %42: f8e4m3[8,8], %43: f32[1,1] = rondo.quantize_float8.default(%12, 0, 0, f8e4m3, true)\n";
 
-TEST_CASE(
-    "scales of float8 are cut as their values are, or are each rank's own where they reach over a cut") {
+TEST_CASE("scales of float8 are sharded like their values, or local if they cover a sharded dimension") {
   CHECK(type_of(kWeights + kQuantized, 40) == "dp 0");
   CHECK(type_of(kWeights + kQuantized, 41) == "dp 0");
   CHECK(type_of(kWeights + kQuantized, 42) == "tp 0");
@@ -196,7 +203,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a float8 product over a dimension that is cut is a summand, and takes the scales of its values alone") {
+    "a float8 product over a sharded dimension is a partial sum, and requires the scales of its values") {
   const std::string rows =
       "  %50: f8e4m3[2,8], %51: f32[2,1] = rondo.quantize_float8.default(%31, 1, 0, f8e4m3, true)\n"
       "  %52: f8e4m3[8,8], %53: f32[8,1] = rondo.quantize_float8.default(%22, 1, 0, f8e4m3, true)\n";
@@ -207,28 +214,30 @@ TEST_CASE(
   CHECK(type_of(kWeights + rows, 51) == "dp 0, tp local");
   CHECK(type_of(kWeights + rows + product("%53"), 54) == "dp 0, tp sum");
   CHECK(refusal_of(kWeights + rows + kQuantized + product("%41")) ==
-        "node 15 (rondo.float8_mm.default, module m) axis dp: its scales are not those of its values: \"0\" "
+        "node 15 (rondo.float8_mm.default, module m) axis dp: its scales are not sharded like its values: "
+        "\"0\" "
         "and "
         "\"replicated\"");
   CHECK(refusal_of(kWeights + "  %50: f8e4m3[2,8], %51: f32[2,1] = rondo.quantize_float8.default(%32, 1, 0, "
                               "f8e4m3, true)\n") ==
-        "node 11 (rondo.quantize_float8.default, module m) axis tp: it is not linear, and takes a summand");
+        "node 11 (rondo.quantize_float8.default, module m) axis tp: it is not linear, but an operand is "
+        "partial");
 }
 
-TEST_CASE("an op without a rule is refused where ranks hold different operands, and goes where they do not") {
+TEST_CASE("an op without a rule is refused unless its operands are replicated") {
   CHECK(refusal_of("  %40: f32[2,8] = x.unknown.default(%3)\n") ==
-        "node 0 (x.unknown.default, module m) no rule says how its results lie on the ranks "
+        "node 0 (x.unknown.default, module m) its op has no rule of sharding "
         "(compiler/ops/op.h)");
   CHECK(refusal_of("  %40: f32[4] = aten.ones.default([4], f32, none, none, none)\n"
                    "  %41: f32[4] = x.unknown.default(%40)\n")
             .empty());
 }
 
-TEST_CASE("a buffer of parts that lie in different ways is taken apart where it was put together") {
+TEST_CASE("a buffer of parts that are sharded differently is split where it was concatenated") {
   const std::string buffer = "  %40: f32[32] = aten.cat.default([%1, %2], 0)\n";
   CHECK(type_of(buffer, 40) == "parts");
   CHECK(refusal_of(buffer + "  %41: f32[32] = aten.exp.default(%40)\n") ==
-        "node 1 (aten.exp.default, module m) it takes a buffer whose parts lie in different ways");
+        "node 1 (aten.exp.default, module m) it reads a buffer whose parts are sharded differently");
   const std::string gathered =
       buffer +
       "  %41: f32[128] = _c10d_functional.all_gather_into_tensor.default(%40, 4, \"dp\")\n"
@@ -239,9 +248,9 @@ TEST_CASE("a buffer of parts that lie in different ways is taken apart where it 
   CHECK(type_of(gathered, 45) == "tp inner 1");
 }
 
-TEST_CASE("each part of a buffer is flattened from its own sizes, though it is as long as there are ranks") {
-  // Three experts over three ranks: rows of the buffer are experts, and a view of [3, 6] as rows is no
-  // flattening.
+TEST_CASE("each part of a buffer is flattened from its own sizes, even if it is as long as there are ranks") {
+  // Three experts over three ranks: rows of the buffer are experts, and a view of [3, 6] as rows is
+  // not a flattening.
   const std::string head =
       "graph g\naxis dp 3\naxis tp 2\ngroup dp dp\ngroup tp tp\n"
       "buffer %0: f32[6] bias on dp 0 tp inner 1 of [3,6]\n"
@@ -256,7 +265,7 @@ TEST_CASE("each part of a buffer is flattened from its own sizes, though it is a
   CHECK(type_of(nodes, 9, head) == "dp 0, tp inner 1");
 }
 
-TEST_CASE("zeros of a rank stay zeros in a summed buffer, and go with what else is in it where all is read") {
+TEST_CASE("zeros remain zeros in a summed buffer, and have the type of the other parts where all are read") {
   const std::string buffer =
       "  %40: f32[1] = aten.zeros.default([1], f32, none, none, none)\n"
       "  %41: f32[3] = aten.ones.default([3], f32, none, none, none)\n"
@@ -270,11 +279,11 @@ TEST_CASE("zeros of a rank stay zeros in a summed buffer, and go with what else 
   CHECK(type_of(buffer, 45) == "dp zero, tp zero");
   CHECK(type_of(buffer, 46) == "dp replicated repeated");
   CHECK(type_of(buffer, 47) == "dp replicated repeated");
-  // Of replicas: what each of them counted, and a zero.
+  // A zero and a count of each replica.
   CHECK(refusal_of(buffer + "  %48: f32[3] = aten.add.Tensor(%45, %41)\n").empty());
 }
 
-TEST_CASE("a graph keeps its mesh and the sharding of its inputs in its text") {
+TEST_CASE("the text of a graph has its mesh and the sharding of its inputs") {
   const std::string text = print(parse(std::string(kHead) + "return\n", "x.ir"));
   CHECK(text.find("axis dp 4\naxis tp 2\ngroup dp dp\ngroup tp tp\ngroup dp_tp dp tp\n") !=
         std::string::npos);

@@ -1,3 +1,4 @@
+// Breaks each rule of the verifier in a graph of a few nodes and checks the message.
 #include "compiler/verify/verify.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -17,7 +18,7 @@ std::set<std::string>& broken_rules() {
   return names;
 }
 
-// The verifier's message for the graph, without its constant start; notes the rule.
+// Returns the verifier's message for the graph, without its constant start, and records the rule.
 std::string breach(const Graph& graph) {
   try {
     verify(graph, "a pass");
@@ -46,29 +47,27 @@ TEST_CASE("a valid graph passes") {
             .empty());
 }
 
-TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
-  SECTION("the return node is one, last, and returns values") {
+TEST_CASE("each rule of the verifier refuses a graph of this test with its message") {
+  SECTION("there is one return node, the last, and it returns values") {
     CHECK(breach_of("  %3: f32[8] = aten.neg.default(%2)\n") ==
           "return_is_last after a pass: the last node is not return");
     CHECK(breach_of("  return(%2)\nreturn\n  y = %2\n") ==
-          "return_is_last after a pass: node 0 (return, module layers.0) return stands before the end");
+          "return_is_last after a pass: node 0 (return, module layers.0) return is not the last node");
     CHECK(breach_of("  return(1)\n") ==
-          "return_is_last after a pass: node 0 (return, module layers.0) return has an argument that is no "
-          "value");
+          "return_is_last after a pass: node 0 (return, module layers.0) return has an argument that is not "
+          "a value");
     CHECK(breach_of("  %3: f32[8] = return(%2)\n") ==
           "return_is_last after a pass: node 0 (return, module layers.0) return has a result");
   }
 
-  SECTION("values are defined once and above their use") {
+  SECTION("values are defined once, before their use") {
     Graph graph = graph_of(
         "  %3: f32[8] = aten.neg.default(%2)\n  %4: f32[8] = aten.exp.default(%3)\nreturn\n  y = %4\n");
     Graph swapped = graph;
     std::swap(swapped.nodes[0], swapped.nodes[1]);
-    CHECK(
-        breach(swapped) ==
-        "defined_once_above_use after a pass: node 0 (aten.exp.default, module layers.0) reads %3, which is "
-        "not defined "
-        "above");
+    CHECK(breach(swapped) ==
+          "defined_once_above_use after a pass: node 0 (aten.exp.default, module layers.0) reads %3, which "
+          "is not defined before");
     Graph twice = graph;
     twice.nodes[1].results = {3};
     CHECK(breach(twice) ==
@@ -76,20 +75,17 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "second time");
     Graph wild = graph;
     wild.nodes[1].results = {77};
-    CHECK(
-        breach(wild) ==
-        "defined_once_above_use after a pass: node 1 (aten.exp.default, module layers.0) %77 is no value of "
-        "this graph");
+    CHECK(breach(wild) ==
+          "defined_once_above_use after a pass: node 1 (aten.exp.default, module layers.0) %77 is not a "
+          "value of this graph");
     Graph absent = graph;
     absent.nodes[1].args = {Use{kNoValue}};
-    CHECK(
-        breach(absent) ==
-        "defined_once_above_use after a pass: node 1 (aten.exp.default, module layers.0) reads %-1, which is "
-        "not defined "
-        "above");
+    CHECK(breach(absent) ==
+          "defined_once_above_use after a pass: node 1 (aten.exp.default, module layers.0) reads %-1, which "
+          "is not defined before");
   }
 
-  SECTION("inputs have names of their own and are no views") {
+  SECTION("inputs have unique names and are not views") {
     Graph graph = graph_of("return\n  y = %2\n");
     Graph named = graph;
     named.inputs[1].name = "w";
@@ -99,7 +95,7 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "inputs_are_named_once after a pass: input \"state\" is marked as a view or a write");
   }
 
-  SECTION("types have a stride for each size, none negative") {
+  SECTION("types have a stride for each size, and neither is negative") {
     Graph graph = graph_of("  %3: f32[8] = aten.neg.default(%2)\nreturn\n  y = %3\n");
     graph.value(3).type.strides = {};
     CHECK(breach(graph) ==
@@ -127,29 +123,27 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "f32[8]");
   }
 
-  SECTION("a result takes the memory of a value") {
+  SECTION("a result reuses the memory of a value") {
     CHECK(breach_of("  %3: f32[8] = aten.silu_backward.default(1, %2)\nreturn\n  y = %3\n") ==
           "reused_memory_is_a_values after a pass: node 0 (aten.silu_backward.default, module layers.0) its "
           "argument 0 must be a tensor");
   }
 
-  SECTION("ops have the results that they must have") {
+  SECTION("ops have the number of results of their op") {
     CHECK(breach_of("  aten.mm.default(%1, %2)\nreturn\n") ==
           "result_counts after a pass: node 0 (aten.mm.default, module layers.0) has no result");
     CHECK(breach_of("  aten.view.default(%1, [8])\nreturn\n") ==
           "result_counts after a pass: node 0 (aten.view.default, module layers.0) has no result");
     CHECK(breach_of("  %3: f32[8] = rondo.rms_norm.default(%1, %2, 0.1)\nreturn\n") ==
           "schemas_are_kept after a pass: node 0 (rondo.rms_norm.default, module layers.0) has 3 arguments "
-          "and 1 "
-          "results, and its schema 3 and 2");
+          "and 1 results, but its schema has 3 and 2");
     CHECK(
         breach_of("  %3: f32[8], %4: f32[8] = rondo.rms_norm.default(%1, 2, 0.1)\nreturn\n") ==
         "schemas_are_kept after a pass: node 0 (rondo.rms_norm.default, module layers.0) its argument 1 must "
         "be a tensor");
     CHECK(breach_of("  %3: f32[8], %4: f32[8] = _c10d_functional.wait_tensor.default(%1)\nreturn\n") ==
           "result_counts after a pass: node 0 (_c10d_functional.wait_tensor.default, module layers.0) has 2 "
-          "results, a wait "
-          "has 1");
+          "results; a wait has 1");
     CHECK(breach_of("  %3: f32[8] = rondo.adamw.default([%0], [%1], [%1], [%1])\nreturn\n") ==
           "result_counts after a pass: node 0 (rondo.adamw.default, module layers.0) has 1 results for 3 "
           "tensors");
@@ -171,12 +165,11 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
   SECTION("phases go forward") {
     CHECK(breach_of("update\n  %3: f32[8] = aten.neg.default(%2)\nbackward\n  %4: f32[8] = "
                     "aten.neg.default(%3)\nupdate\nreturn\n  y = %4\n") ==
-          "phases_go_forward after a pass: node 1 (aten.neg.default) is a backward node that reads what a "
-          "update "
-          "node makes");
+          "phases_go_forward after a pass: node 1 (aten.neg.default) is a backward node, but reads a result "
+          "of a update node");
   }
 
-  SECTION("after a write no older value of the storage is read, through any view") {
+  SECTION("after a write, no older value of the storage is read through any view") {
     const std::string rule = "nothing_overwritten_is_read after a pass: node ";
     CHECK(breach_of(
               "  %3: f32[8] = aten.neg.default(%2)\n  %4: f32[4,2] views %3 = aten.view.default(%3, [4, 2])\n"
@@ -202,14 +195,14 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "input %2");
   }
 
-  SECTION("collectives are waited for once, and left alone until then") {
+  SECTION("collectives have one wait, and their values are not touched before it") {
     const std::string rule = "collectives_are_waited_for after a pass: node ";
     const std::string start = "  %3: f32[8] = _c10d_functional.all_reduce.default(%2, \"sum\", \"dp\")\n";
     const std::string wait = "  %4: f32[8] views %3 = _c10d_functional.wait_tensor.default(%3)\n";
     CHECK(breach_of(start + wait + "return\n  y = %4\n").empty());
     CHECK(breach_of(start + "return\n") == rule +
                                                "0 (_c10d_functional.all_reduce.default, module layers.0) "
-                                               "starts what nobody waits for");
+                                               "starts work without a wait for it");
     CHECK(breach_of(start + "  %9: f32[8] = aten.neg.default(%3)\n" + wait + "return\n  y = %4\n") ==
           rule + "1 (aten.neg.default, module layers.0) reads %3 before the wait for it");
     CHECK(breach_of(start + wait +
@@ -218,11 +211,10 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
     CHECK(
         breach_of("  %4: f32[8] views %2 = _c10d_functional.wait_tensor.default(%2)\nreturn\n") ==
         rule +
-            "0 (_c10d_functional.wait_tensor.default, module layers.0) waits for %2, which nothing started");
-    CHECK(
-        breach_of(start + "  %4: f32[8] = _c10d_functional.wait_tensor.default(%3)\nreturn\n") ==
-        rule +
-            "1 (_c10d_functional.wait_tensor.default, module layers.0) %4 does not view what was waited for");
+            "0 (_c10d_functional.wait_tensor.default, module layers.0) waits for %2, which no node started");
+    CHECK(breach_of(start + "  %4: f32[8] = _c10d_functional.wait_tensor.default(%3)\nreturn\n") ==
+          rule +
+              "1 (_c10d_functional.wait_tensor.default, module layers.0) %4 does not view the awaited value");
     CHECK(breach_of("  %6: f32[8] = aten.neg.default(%2)\n"
                     "  %3: f32[8] = _c10d_functional.all_reduce.default(%6, \"sum\", \"dp\")\n"
                     "  %7: f32[8] writes %6 = aten.exp_.default(%6)\n" +
@@ -230,13 +222,13 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           rule + "2 (aten.exp_.default, module layers.0) overwrites %6, which a collective still reads");
   }
 
-  SECTION("only transfers touch the host's memory") {
+  SECTION("only transfers touch host memory") {
     const std::string rule = "only_transfers_touch_the_host after a pass: node ";
     const std::string offload =
         "  %3: host f32[8] = rondo.offload.default(%2)\n"
         "  %4: host f32[8] views %3 = rondo.wait_transfer.default(%3)\n";
     CHECK(breach_of(offload + "  %5: f32[8] = aten.neg.default(%4)\nreturn\n  y = %5\n") ==
-          rule + "2 (aten.neg.default, module layers.0) reads %4, which lies in the host's memory");
+          rule + "2 (aten.neg.default, module layers.0) reads %4, which is in host memory");
     CHECK(breach_of("  %3: host f32[8] = aten.neg.default(%2)\nreturn\n") ==
           rule + "0 (aten.neg.default, module layers.0) %3 is on the host");
     CHECK(breach_of("  %3: f32[8] = rondo.offload.default(%2)\n"
@@ -247,14 +239,14 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
               .empty());
   }
 
-  SECTION("outputs have a name each") {
+  SECTION("outputs have unique names") {
     CHECK(breach_of("return\n  y = %2\n  y = %1\n") ==
           "outputs_are_whole after a pass: node 0 (return, module layers.0) two outputs are named \"y\"");
     Graph graph = graph_of("return\n  y = %2\n");
     graph.outputs.clear();
     CHECK(breach(graph) ==
-          "outputs_are_whole after a pass: node 0 (return, module layers.0) 0 outputs are named and 1 values "
-          "returned");
+          "outputs_are_whole after a pass: node 0 (return, module layers.0) 0 outputs are named, but 1 "
+          "values are returned");
   }
 
   SECTION("an update fits its input, and every storage has one owner") {
@@ -270,22 +262,22 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
     CHECK(breach_of("  %3: f32[8] = aten.neg.default(%2)\nreturn\n  a = %3 -> w\n  b = %3 -> state\n") ==
           rule + "1 (return, module layers.0) output \"b\" shares its storage with another input or update");
     CHECK(breach_of("  %3: f32[8] = aten.neg.default(%2)\nreturn\n  old = %0\n  a = %3 -> w\n") ==
-          rule + "1 (return, module layers.0) output \"old\" is what the input \"w\" was before its update");
+          rule + "1 (return, module layers.0) output \"old\" is the input \"w\" before its update");
     Graph graph = graph_of("return\n  a = %0 -> w\n");
     graph.outputs[0].updates = 9;
     CHECK(breach(graph) ==
           rule + "0 (return, module layers.0) output \"a\" updates an input that does not exist");
   }
 
-  SECTION("an input that is overwritten is an update") {
+  SECTION("an overwritten input is updated") {
     CHECK(
         breach_of("  %3: f32[8] writes %1 = aten.exp_.default(%1)\nreturn\n  y = %3\n") ==
         "overwritten_inputs_are_updates after a pass: node 0 (aten.exp_.default, module layers.0) overwrites "
         "the input "
-        "\"state\", and no output says that it is updated");
+        "\"state\", but no output updates it");
   }
 
-  SECTION("what is recorded holds no host read") {
+  SECTION("a segment has no host read") {
     Graph graph = graph_of("  aten._local_scalar_dense.default(%2)\nreturn\n  y = %2\n");
     graph.segments = {{0, 2}};
     CHECK(breach(graph) ==
@@ -293,21 +285,22 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "reads on the host inside of a segment");
   }
 
-  SECTION("what ranks hold differently is no result of a step") {
+  SECTION("results of a step are replicated") {
     const std::string text = "graph g\naxis dp 2\ngroup dp dp\nbatch %0: f32[] loss on dp sum\n";
     CHECK(breach(parse(text + "return\n  loss = %0\n", "x.ir")) ==
-          "shardings_agree after a pass: node 0 (return) output \"loss\" lies as dp sum; it must as dp "
-          "replicated");
+          "shardings_agree after a pass: node 0 (return) output \"loss\" is sharded as dp sum, but must be "
+          "sharded as dp replicated");
   }
 
-  SECTION("what updates a parameter is its own") {
+  SECTION("a parameter is updated by its own value") {
     const std::string text = "graph g\nparameter %0: f32[8] a\nparameter %1: f32[8] b\n";
     const std::string copy = "update\n  %2: f32[8] = aten.clone.default(%1, none)\n";
     CHECK(breach(parse(text + copy + "return\n  a = %2 -> a\n", "x.ir")) ==
-          "parameters_keep_their_places after a pass: node 1 (return) takes the update of b for that of a");
+          "parameters_keep_their_places after a pass: node 1 (return) takes the update of b as the update of "
+          "a");
   }
 
-  SECTION("every rule is broken by a test above") {
+  SECTION("every rule is covered by a section before") {
     for (const Rule& rule : rules()) {
       INFO(rule.name);
       CHECK(broken_rules().count(std::string(rule.name)) == 1);
