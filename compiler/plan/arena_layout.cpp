@@ -1,16 +1,16 @@
-// Two ideas, because a step has two kinds of peaks.
+// Combines two strategies, because a step has two kinds of peaks.
 //
-// Outward from the peak: the blocks that stand at the peak fill the arena without a gap, those with the
-// earliest birth on top. From there the walk goes into the future, and then into the past with birth and
-// death exchanged; what is met goes where something else died. Saved activations die last in, first out, so
-// that the freed space stays in one piece; what lives long goes to the other end of it. One sharp peak leaves
-// no waste at all.
+// Outward from the peak: the blocks that are live at the peak fill the arena without a gap, with
+// the earliest birth on top. From there a walk goes into the future, and then into the past with
+// birth and death exchanged, and places blocks in freed space. Saved activations die last in, first
+// out, so that freed space remains contiguous; long-lived blocks go to its other end. One sharp
+// peak wastes nothing.
 //
-// Large blocks first: where the bytes alive come near the peak again and again (each block's gathers and
-// gradient buckets), a hole at one of these peaks costs a whole bucket. So blocks of more than a share of the
-// peak are placed first, from the bottom and largest first, as if the small ones did not exist; the walk
-// fills in the small ones from the top. Those that end beyond the peak were placed too late: they go earlier
-// and all are placed again.
+// Large blocks first: if the live bytes are near the peak repeatedly (at each block's gathers and
+// gradient buckets), a hole at one of these peaks costs a whole bucket. So blocks above a share of
+// the peak are placed first, from the bottom and largest first, as if there were no small ones. The
+// walk then places the small ones from the top. Large blocks that end above the peak get more
+// weight, and all large blocks are placed again.
 #include "compiler/plan/arena_layout.h"
 
 #include <algorithm>
@@ -26,24 +26,25 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;  // indices into a list of blocks
 
-// A block that is not large is long-lived, and kept apart from the others, if it lives longer than this: more
-// than a layer's temporaries do, less than what waits for another phase.
+// A small block is long-lived, and placed apart from the others, above this lifetime. It is longer
+// than that of a layer's temporaries and shorter than that of values for another phase.
 constexpr std::int32_t kLongLife = 100;
-// Attempts, until one is good: blocks of at least a 4096th of the peak are large, ...; 0: none is.
+// Attempts until one is good. With a share of 4096, blocks of at least a 4096th of the peak are
+// large; with 0, no block is.
 constexpr std::array<std::int64_t, 4> kAttempts = {0, 4096, 256, 64};
-// How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost. An
-// attempt that cannot afford two rounds is not made.
-constexpr std::size_t kRounds = 32, kMeetings = 2'000'000;
+// Bounds of the rounds of placing large blocks, and of the pairs of overlapping large blocks that
+// all rounds visit. An attempt that cannot afford two rounds is skipped.
+constexpr std::size_t kRounds = 32, kOverlaps = 2'000'000;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 bool is_good(std::int64_t end, std::int64_t peak) { return end <= peak + peak / 1000; }
 
-// The free parts of an arena, lowest first. The last one has no end.
+// The free parts of an arena, in ascending order. The last one is unbounded.
 class FreeSpace {
  public:
   void clear() { parts_.assign(1, {0, std::numeric_limits<std::int64_t>::max()}); }
 
-  // Some of it may be taken already.
+  // Parts of the range may be occupied already.
   void occupy(std::int64_t begin, std::int64_t end) {
     auto part = first_beyond(begin);
     while (part->begin < end) {
@@ -66,7 +67,7 @@ class FreeSpace {
     }
   }
 
-  // REQUIRES: all of it is taken.
+  // REQUIRES: the whole range is occupied.
   void release(std::int64_t begin, std::int64_t end) {
     const auto above = first_beyond(begin);
     const bool touches_above = above->begin == end;
@@ -80,14 +81,14 @@ class FreeSpace {
     }
   }
 
-  // The lowest offset, from `from` on, with so many free bytes.
+  // Returns the lowest offset from `from` on with this many free bytes.
   std::int64_t lowest(std::int64_t bytes, std::int64_t from) const {
     for (auto part = parts_.begin();; ++part) {
       const std::int64_t offset = std::max(part->begin, from);
       if (part->end - offset >= bytes) return offset;
     }
   }
-  // The highest offset with so many free bytes below `limit`, or -1.
+  // Returns the highest offset with this many free bytes below `limit`, or -1.
   std::int64_t highest(std::int64_t bytes, std::int64_t limit) const {
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
       const std::int64_t offset = std::min(part->end, limit) - bytes;
@@ -100,7 +101,7 @@ class FreeSpace {
   struct Part {
     std::int64_t begin, end;
   };
-  // The first part that ends beyond `offset`; the last one does.
+  // Returns the first part that ends after `offset`, as the last part does.
   std::vector<Part>::iterator first_beyond(std::int64_t offset) {
     return std::partition_point(parts_.begin(), parts_.end(),
                                 [&](const Part& part) { return part.end <= offset; });
@@ -134,13 +135,13 @@ Peak find_peak(const std::vector<Block>& blocks) {
 class LargeBlocks {
  public:
   LargeBlocks(std::vector<Block>& blocks, const Ids& large, std::int64_t peak)
-      : blocks_(blocks), large_(large), peak_(peak), met_(large.size()), free_(large.size()) {
-    meet();
+      : blocks_(blocks), large_(large), peak_(peak), overlapping_(large.size()), free_(large.size()) {
+    find_overlaps();
   }
 
-  bool affordable() const { return 2 * meetings_ <= kMeetings; }
+  bool affordable() const { return 2 * overlaps_ <= kOverlaps; }
 
-  // Rounds by size and rounds by size and life take turns, and each learns from its own.
+  // Alternates rounds by size with rounds by size and lifetime. Each kind adapts its own weights.
   void place() {
     std::array<std::vector<double>, 2> weights;
     for (std::int32_t id : large_) {
@@ -150,7 +151,7 @@ class LargeBlocks {
     }
     std::vector<std::int64_t> best;
     std::int64_t best_end = std::numeric_limits<std::int64_t>::max();
-    const std::size_t rounds = std::min(kMeetings / (meetings_ + 1), kRounds);
+    const std::size_t rounds = std::min(kOverlaps / (overlaps_ + 1), kRounds);
     for (std::size_t round = 0; round < rounds && best_end > peak_; ++round) {
       const std::int64_t end = place_by(weights[round % 2]);
       if (end < best_end) {
@@ -167,22 +168,23 @@ class LargeBlocks {
   }
 
  private:
-  // Which blocks live at one time with which. Few do: each takes a share of the peak.
-  void meet() {
-    Ids alive;
+  // Finds the blocks with overlapping lifetimes. They are few, since each takes a share of the
+  // peak.
+  void find_overlaps() {
+    Ids live;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(large_.size()) && affordable(); ++i) {
       const std::int32_t now = blocks_[at(large_[at(i)])].begin;
-      std::erase_if(alive, [&](std::int32_t other) { return blocks_[at(large_[at(other)])].end < now; });
-      for (std::int32_t other : alive) {
-        met_[at(i)].push_back(other);
-        met_[at(other)].push_back(i);
+      std::erase_if(live, [&](std::int32_t other) { return blocks_[at(large_[at(other)])].end < now; });
+      for (std::int32_t other : live) {
+        overlapping_[at(i)].push_back(other);
+        overlapping_[at(other)].push_back(i);
       }
-      meetings_ += alive.size();
-      alive.push_back(i);
+      overlaps_ += live.size();
+      live.push_back(i);
     }
   }
 
-  // Heaviest first, each at its lowest free offset. Returns the end of the highest.
+  // Places blocks in descending weight at their lowest free offset. Returns the highest end.
   std::int64_t place_by(const std::vector<double>& weights) {
     Ids order(large_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -196,7 +198,7 @@ class LargeBlocks {
       block.offset = free_[at(i)].lowest(block.bytes, 0);
       placed[at(i)] = true;
       end = std::max(end, block.offset + block.bytes);
-      for (std::int32_t other : met_[at(i)])
+      for (std::int32_t other : overlapping_[at(i)])
         if (!placed[at(other)]) free_[at(other)].occupy(block.offset, block.offset + block.bytes);
     }
     return end;
@@ -205,13 +207,13 @@ class LargeBlocks {
   std::vector<Block>& blocks_;
   const Ids& large_;
   std::int64_t peak_;
-  std::vector<Ids> met_;         // of each large block: those that live at a time with it
-  std::vector<FreeSpace> free_;  // of each large block: during its life
-  std::size_t meetings_ = 0;
+  std::vector<Ids> overlapping_;  // by large block: those with an overlapping lifetime
+  std::vector<FreeSpace> free_;   // by large block: the space during its lifetime
+  std::size_t overlaps_ = 0;
 };
 
-// One way in time from the peak: into the future, or into the past with birth and death exchanged. Times are
-// steps from the peak. Knows the large blocks that are born on the way.
+// One direction in time from the peak: into the future, or into the past with birth and death
+// exchanged. Times are steps from the peak. Has the large blocks that are born in this direction.
 class Way {
  public:
   Way(const std::vector<Block>& blocks, const Ids& large, std::int32_t peak, bool future)
@@ -241,7 +243,8 @@ class Way {
     return future_ ? blocks_[at(id)].end - peak_ : peak_ - blocks_[at(id)].begin;
   }
 
-  // No large block that is born on this way during the life of `id` reaches beyond this offset.
+  // Returns the highest end of the large blocks that are born in this direction during the lifetime
+  // of `id`.
   std::int64_t ceiling(std::int32_t id) const {
     const auto [first, last] = born_during(id);
     if (first >= last) return 0;
@@ -270,7 +273,7 @@ class Way {
   bool future_;
   Ids large_;  // by birth
   std::vector<std::int32_t> births_;
-  std::vector<std::vector<std::int64_t>> ends_;  // ends_[k][i]: the highest end of large_[i .. i + 2^k)
+  std::vector<std::vector<std::int64_t>> ends_;  // [k][i]: highest end of large_[i .. i + 2^k)
 };
 
 // Places all other blocks around the large ones, outward from the peak.
@@ -289,7 +292,7 @@ class Outward {
 
   // Returns the end of the highest block.
   std::int64_t run() {
-    place_standing();
+    place_live_at_peak();
     for (const Way& way : ways_) walk(way);
     return limit_;
   }
@@ -298,22 +301,23 @@ class Outward {
   std::int64_t end_of(std::int32_t id) const { return blocks_[at(id)].offset + blocks_[at(id)].bytes; }
   void occupy(std::int32_t id) { free_.occupy(blocks_[at(id)].offset, end_of(id)); }
 
-  // In the order of their birth, which is the order of the blocks.
-  void place_standing() {
+  // Places the blocks that are live at the peak in the order of their birth, which is that of the
+  // list.
+  void place_live_at_peak() {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(blocks_.size()); ++id)
-      if (ways_[0].birth(id) <= 0 && ways_[0].death(id) >= 0) standing_.push_back(id);
-    for (std::int32_t id : standing_)
+      if (ways_[0].birth(id) <= 0 && ways_[0].death(id) >= 0) at_peak_.push_back(id);
+    for (std::int32_t id : at_peak_)
       if (is_large_[at(id)]) occupy(id);
-    for (std::int32_t id : standing_)
+    for (std::int32_t id : at_peak_)
       if (!is_large_[at(id)]) place(id, /*high=*/true);
   }
 
   void walk(const Way& way) {
-    Ids born, dying = standing_;
+    Ids born, dying = at_peak_;
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(blocks_.size()); ++id)
       if (way.birth(id) > 0) born.push_back(id);
     dying.insert(dying.end(), born.begin(), born.end());
-    // Large ones have their place already, so they take it first.
+    // Large blocks are placed already, so they occupy their space first.
     std::sort(born.begin(), born.end(), [&](std::int32_t a, std::int32_t b) {
       return std::tuple(way.birth(a), !is_large_[at(a)], -way.death(a), a) <
              std::tuple(way.birth(b), !is_large_[at(b)], -way.death(b), b);
@@ -321,7 +325,7 @@ class Outward {
     std::sort(dying.begin(), dying.end(),
               [&](std::int32_t a, std::int32_t b) { return way.death(a) < way.death(b); });
     free_.clear();
-    for (std::int32_t id : standing_) occupy(id);
+    for (std::int32_t id : at_peak_) occupy(id);
     auto next = dying.begin();
     for (std::int32_t id : born) {
       for (; way.death(*next) < way.birth(id); ++next)
@@ -353,8 +357,8 @@ class Outward {
 
   std::vector<Block>& blocks_;
   std::vector<bool> is_large_;
-  Ids standing_;        // at the peak
-  FreeSpace free_;      // now
+  Ids at_peak_;         // live at the peak
+  FreeSpace free_;      // at the current time
   std::int64_t limit_;  // the arena's end so far
   std::array<Way, 2> ways_;
 };

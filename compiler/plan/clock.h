@@ -1,5 +1,5 @@
-// The clock of a schedule: compute, node after node, and beside it lanes on which what was started runs, one
-// thing at a time, in the order of the starts.
+// The clock of a schedule: a lane of compute that runs node after node, and lanes for started work.
+// Each lane runs one item at a time, in the order of the starts.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace rondo::ir {
 
-// The links within a node, those between nodes, copies to the host and from it.
+// Links within a node, links between nodes, copies to the host, copies from the host.
 enum class Lane : std::uint8_t { node_links, network, to_host, from_host };
 constexpr std::size_t kLanes = 4;
 
-// In seconds from the begin of the graph.
+// Seconds from the begin of the graph.
 struct Span {
   double begin_s = 0, end_s = 0;
 };
@@ -22,7 +22,7 @@ class Clock {
  public:
   double now_s() const { return now_s_; }
   void compute(double seconds) { now_s_ += seconds; }
-  // From now on, or as soon as the lane is free.
+  // Starts work now, or as soon as the lane is free.
   Span start(Lane lane, double seconds) {
     double& free_s = free_s_[static_cast<std::size_t>(lane)];
     const double begin_s = std::max(free_s, now_s_);

@@ -1,7 +1,7 @@
-// The roofline is a maximum: launch, then bytes over bandwidth, then operations over the rate for
-// their kind. Ops such as embedding read a few rows of an operand, which is left out. A group that
-// leaves the node divides the network by its stride, up to the ranks of a node, since the groups
-// between call at the same time.
+// The roofline is the maximum of one launch, bytes over bandwidth, and operations over the rate for
+// their kind. Tables from which ops such as embedding read a few rows are not counted. A group that
+// spans nodes has a share of the network: one over its stride, up to the ranks of a node, since the
+// groups in between communicate at the same time.
 #include "compiler/plan/cost_model.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   at_least({memory_seconds(bytes_moved(graph, node), device), CostKind::memory});
   const double operations = flops(graph, node);
   if (operations == 0) return cost;
-  // Of what is multiplied: the results may be sums of another dtype.
+  // The rate depends on the dtype of the operands; results may be sums of another dtype.
   const DType dtype = first_operand(graph, node).dtype;
   const bool is_16bit = dtype == DType::bf16 || dtype == DType::f16;
   const double peak = is_16bit ? device.peak_16bit_flops_per_s : device.peak_fp32_flops_per_s;
@@ -51,8 +51,8 @@ double collective_bytes(const Graph& graph, const Node& node) {
   const double results = result_bytes(graph, node);
   if (is_collective(node, CollectiveKind::all_gather)) return results;
   const double operands = operand_bytes(graph, node);
-  // Of an exchange that is complete when it returns, one of the two has the size of the bound, the
-  // other that of what really travels.
+  // In an exchange that is complete when it returns, operand or result has the size of the bound.
+  // The smaller of them has the size of the rows that are sent.
   return facts(node.op).effect == Effect::host_sync ? std::min(operands, results) : operands;
 }
 
@@ -69,7 +69,7 @@ bool within_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& dev
 
 namespace {
 
-// What a rank has of it, where those that lie between two that it joins use it, too.
+// Returns a rank's share of a link that the ranks between two neighbours of the group use too.
 Link link_of(bool one_node, std::int64_t stride, const DeviceModel& device) {
   if (one_node) return device.within_node;
   Link link = device.between_nodes;
@@ -93,7 +93,7 @@ GroupShape group_shape(const Graph& graph, const Collective& collective) {
   const auto group = std::find_if(groups.begin(), groups.end(),
                                   [&](const MeshGroup& g) { return g.name == collective.group; });
   if (group == groups.end() || group->axes.empty()) return {std::max<std::int64_t>(collective.ranks, 2), 1};
-  // Axes stand with the outermost first; a group's innermost says how far apart its ranks are.
+  // The outermost axis is first. The innermost axis of a group determines the stride of its ranks.
   GroupShape shape;
   for (const std::int32_t axis : group->axes) shape.ranks *= graph.mesh.axes.at(axis).ranks;
   const std::int32_t inner = *std::max_element(group->axes.begin(), group->axes.end());

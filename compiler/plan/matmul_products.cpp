@@ -1,4 +1,5 @@
-// Storages begin at multiples of 64 bytes at least; what begins inside of one is followed back to it.
+// Finds products whose operands are aligned. Storages begin at multiples of at least 64 bytes, so a
+// view is followed back to its storage.
 #include "compiler/plan/matmul_products.h"
 
 #include <fmt/format.h>
@@ -20,10 +21,10 @@ class ProductFinder {
   explicit ProductFinder(const Graph& graph) : graph_(graph), def_use_(graph) {}
 
   std::vector<Product> run() const {
-    std::vector<Product> found;
+    std::vector<Product> products;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i)
-      if (std::optional<Product> one = product(i)) found.push_back(std::move(*one));
-    return found;
+      if (std::optional<Product> match = product(i)) products.push_back(std::move(*match));
+    return products;
   }
 
  private:
@@ -40,21 +41,21 @@ class ProductFinder {
     for (const ValueId id : {a, b, sum})
       if (id == kNoValue || !is_matrix_of_bf16(type(id)) || !is_aligned(id)) return std::nullopt;
     if (!is_contiguous(type(out)) || type(sum) != type(out)) return std::nullopt;
-    Product found;
-    found.node = i;
-    found.shape.adds = adds;
+    Product product;
+    product.node = i;
+    product.shape.adds = adds;
     for (int dim : {0, 1}) {
       const auto at = static_cast<std::size_t>(dim);
-      found.shape.a_sizes[at] = type(a).sizes[at];
-      found.shape.a_strides[at] = type(a).strides[at];
-      found.shape.b_sizes[at] = type(b).sizes[at];
-      found.shape.b_strides[at] = type(b).strides[at];
+      product.shape.a_sizes[at] = type(a).sizes[at];
+      product.shape.a_strides[at] = type(a).strides[at];
+      product.shape.b_sizes[at] = type(b).sizes[at];
+      product.shape.b_strides[at] = type(b).strides[at];
     }
-    found.key = product_key(graph_, node);
-    return found;
+    product.key = product_key(graph_, node);
+    return product;
   }
 
-  // With dense rows or columns.
+  // Returns true for a matrix of bf16 with dense rows or columns.
   static bool is_matrix_of_bf16(const TensorType& x) {
     if (x.dtype != DType::bf16 || x.sizes.size() != 2) return false;
     for (const std::size_t dense : {0, 1})
@@ -64,7 +65,7 @@ class ProductFinder {
     return false;
   }
 
-  // Whether it begins at a multiple of 16 bytes.
+  // Returns true if the value begins at a multiple of 16 bytes.
   bool is_aligned(ValueId id) const {
     while (graph_.value(id).views != kNoValue) {
       const Node& node = graph_.nodes[def_use_.maker(id)];

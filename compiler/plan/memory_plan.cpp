@@ -1,4 +1,4 @@
-// Finds the lifetime of every storage and has them laid out (arena_layout.h).
+// Computes the lifetime of every storage and places them by arena_layout.h.
 #include "compiler/plan/memory_plan.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ class Planner {
     find_inputs();
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       for (ValueId result : graph_.nodes[i].results)
-        if (root(result) == result && bytes(result) > 0 && plan_.inputs[result] < 0 && !take_over(i, result))
+        if (root(result) == result && bytes(result) > 0 && plan_.inputs[result] < 0 &&
+            !reuse_operand(i, result))
           add_storage(i, result);
       add_workspace(i);
     }
@@ -53,20 +54,21 @@ class Planner {
     return planned_bytes(graph_.value(value).type, needs_.alignment);
   }
 
-  // Storages that can stand where the input does that they update, since nobody reads what it was.
+  // Finds storages that may be in the memory of the input that they update, since no node reads the
+  // input.
   void find_inputs() {
     plan_.inputs.assign(graph_.values.size(), -1);
-    IdMap<bool> read(graph_.values.size(), false), made(graph_.values.size(), false);
+    IdMap<bool> read(graph_.values.size(), false), defined(graph_.values.size(), false);
     for (const Node& node : graph_.nodes) {
       for_each_operand(node, [&](ValueId operand) { read[root(operand)] = true; });
-      for (const ValueId result : node.results) made[result] = true;
+      for (const ValueId result : node.results) defined[result] = true;
     }
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const std::int32_t updated = graph_.outputs[i].updates;
       if (updated < 0 || read[graph_.inputs[updated].value]) continue;
       const ValueId value = operand(graph_.return_node(), i), storage = root(value);
       const bool whole = storage_bytes(graph_.value(storage).type) == storage_bytes(graph_.value(value).type);
-      if (made[storage] && whole && !graph_.value(storage).on_host) plan_.inputs[storage] = updated;
+      if (defined[storage] && whole && !graph_.value(storage).on_host) plan_.inputs[storage] = updated;
     }
   }
 
@@ -76,9 +78,9 @@ class Planner {
     blocks.push_back({bytes(value), node, last(value)});
   }
 
-  // Gives the first result of node `i` the memory of an operand that dies there, if the op allows it: one
-  // block that lives on.
-  bool take_over(NodeIndex i, ValueId result) {
+  // Gives the first result of node `i` the memory of an operand that dies there, if the op allows
+  // it. The block then lives on.
+  bool reuse_operand(NodeIndex i, ValueId result) {
     const Node& node = graph_.nodes[i];
     const int argument = facts(node.op).reuses;
     if (argument < 0 || result != node.results[0]) return false;
@@ -110,11 +112,11 @@ class Planner {
   const Graph& graph_;
   MemoryNeeds needs_;
   IdMap<ValueId> roots_;
-  IdMap<NodeIndex> last_;   // of each root
-  IdMap<NodeIndex> waits_;  // of each node that runs in the background
+  IdMap<NodeIndex> last_;   // by root
+  IdMap<NodeIndex> waits_;  // by node that runs in the background
   IdMap<Block> blocks_, host_blocks_;
-  IdMap<std::int32_t> block_of_;  // of each storage root, in the list of its memory; -1: not planned
-  std::vector<std::size_t> workspace_blocks_;  // of each workspace
+  IdMap<std::int32_t> block_of_;               // by root: index into its blocks, or -1
+  std::vector<std::size_t> workspace_blocks_;  // by workspace
   MemoryPlan plan_;
 };
 
@@ -135,45 +137,44 @@ std::int64_t planned_bytes(std::int64_t bytes, std::int64_t alignment) {
 }
 
 bool may_stand_in(const Graph& graph, ValueId result, ValueId operand, ValueId storage) {
-  const Value &made = graph.value(result), &from = graph.value(storage);
-  return made.type == graph.value(operand).type && made.on_host == from.on_host &&
-         storage_bytes(made.type) == storage_bytes(from.type);
+  const Value &value = graph.value(result), &from = graph.value(storage);
+  return value.type == graph.value(operand).type && value.on_host == from.on_host &&
+         storage_bytes(value.type) == storage_bytes(from.type);
 }
 
 std::vector<std::vector<Gap>> free_gaps(const Graph& graph, const MemoryPlan& plan,
                                         std::span<const NodeIndex> nodes) {
   using Span = std::pair<std::int64_t, std::int64_t>;  // begin, end
-  std::multiset<Span> standing;
-  std::multimap<NodeIndex, std::multiset<Span>::iterator> leaving;  // after which node
-  const auto stand = [&](std::int64_t offset, std::int64_t bytes, NodeIndex last) {
-    leaving.emplace(last, standing.emplace(offset, offset + bytes));
+  std::multiset<Span> live;
+  std::multimap<NodeIndex, std::multiset<Span>::iterator> deaths;  // by last node
+  const auto add = [&](std::int64_t offset, std::int64_t bytes, NodeIndex last) {
+    deaths.emplace(last, live.emplace(offset, offset + bytes));
   };
-  std::vector<std::vector<Gap>> found;
+  std::vector<std::vector<Gap>> gaps_of_nodes;
   auto workspace = plan.workspaces.begin();
   NodeIndex next = 0;
   for (const NodeIndex now : nodes) {
     for (; next <= now; ++next) {
       for (ValueId value : graph.nodes[next].results)
         if (plan.offsets[value] >= 0 && !graph.value(value).on_host)
-          stand(plan.offsets[value], planned_bytes(graph.value(value).type, plan.alignment),
-                plan.ends[value]);
+          add(plan.offsets[value], planned_bytes(graph.value(value).type, plan.alignment), plan.ends[value]);
       for (; workspace != plan.workspaces.end() && workspace->start == next; ++workspace)
-        stand(workspace->offset, planned_bytes(workspace->bytes, plan.alignment), workspace->wait);
+        add(workspace->offset, planned_bytes(workspace->bytes, plan.alignment), workspace->wait);
     }
-    for (auto gone = leaving.begin(); gone != leaving.end() && gone->first < now; gone = leaving.erase(gone))
-      standing.erase(gone->second);
+    for (auto dead = deaths.begin(); dead != deaths.end() && dead->first < now; dead = deaths.erase(dead))
+      live.erase(dead->second);
     std::int64_t free_from = 0;
-    std::vector<Gap>& gaps = found.emplace_back();
+    std::vector<Gap>& gaps = gaps_of_nodes.emplace_back();
     const auto add_gap = [&](std::int64_t to) {
       if (to > free_from) gaps.push_back({free_from, to - free_from});
     };
-    for (const auto& [begin, end] : standing) {
+    for (const auto& [begin, end] : live) {
       add_gap(begin);
       free_from = std::max(free_from, end);
     }
     add_gap(plan.arena_bytes);
   }
-  return found;
+  return gaps_of_nodes;
 }
 
 }  // namespace rondo::ir

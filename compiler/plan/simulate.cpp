@@ -1,7 +1,7 @@
-// One pass over the schedule with its clock. A wait moves the clock to the end of what it waits for, and the
-// difference is exposed time, of whatever the lane does in between. An exchange that the host takes part in
-// starts and waits in the same place. What a lane does points to the total that waits add to; the map keeps
-// such addresses valid.
+// Goes over the schedule once with its clock. A wait moves the clock to the end of the awaited
+// work. The difference is exposed time of all work that the lane does in between. An exchange in
+// which the host takes part starts and waits at the same node. Work on a lane points to the total
+// that waits add to; the map keeps such addresses valid.
 #include "compiler/plan/simulate.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace rondo::ir {
 namespace {
 
-// What a lane does. `exposed_s` points to where waits for it count.
+// Work on a lane. Waits for it add to *exposed_s.
 struct Busy {
   Span span;
   double* exposed_s = nullptr;
 };
 
-// What a node started: an index into what its lane does.
+// Started work: an index into the work of its lane.
 struct Pending {
   Lane lane{};
   std::size_t index = 0;
@@ -41,7 +41,7 @@ class Simulator {
 
   StepEstimate run() {
     for (const Node& node : graph_.nodes) {
-      if (const std::int64_t count = launches(graph_, node); count > 0) made_.launches[node.op] += count;
+      if (const std::int64_t count = launches(graph_, node); count > 0) estimate_.launches[node.op] += count;
       switch (facts(node.op).effect) {
         case Effect::collective_start:
           start(node);
@@ -63,10 +63,11 @@ class Simulator {
           compute(node);
       }
     }
-    for (const auto& [key, totals] : made_.collectives) made_.exposed_s += totals.exposed_s;
-    made_.slowed_s = device_.contention * std::max(0.0, made_.communication_s() - made_.exposed_s);
-    made_.step_s = clock_.now_s() + made_.slowed_s;
-    return made_;
+    for (const auto& [key, totals] : estimate_.collectives) estimate_.exposed_s += totals.exposed_s;
+    estimate_.slowed_s =
+        device_.contention * std::max(0.0, estimate_.communication_s() - estimate_.exposed_s);
+    estimate_.step_s = clock_.now_s() + estimate_.slowed_s;
+    return estimate_;
   }
 
  private:
@@ -74,16 +75,16 @@ class Simulator {
     NodeCost cost = node_cost(graph_, node, device_);
     if (cost.kind == CostKind::nothing) return;
     if (!measured_.empty())
-      if (const auto found = measured_.find(product_key(graph_, node)); found != measured_.end())
-        cost.seconds = found->second;
+      if (const auto time = measured_.find(product_key(graph_, node)); time != measured_.end())
+        cost.seconds = time->second;
     const double share = facts(node.op).of_experts ? expert_rows_ : 1;
     const double seconds = cost.seconds * share;
-    ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
+    ComputeTotals& totals = estimate_.compute[static_cast<std::size_t>(cost.kind)];
     ++totals.nodes;
     totals.seconds += seconds;
-    made_.compute_s += seconds;
-    made_.flops += flops(graph_, node) * share;
-    made_.moved_bytes += bytes_moved(graph_, node);
+    estimate_.compute_s += seconds;
+    estimate_.flops += flops(graph_, node) * share;
+    estimate_.moved_bytes += bytes_moved(graph_, node);
     clock_.compute(seconds);
   }
 
@@ -95,26 +96,27 @@ class Simulator {
     if (c.ranks != 0) shape.ranks = c.ranks;
     const double seconds = collective_seconds(graph_, node, shape, device_);
     const bool in_node = within_node(shape.ranks, shape.stride, device_);
-    CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
+    CollectiveTotals& totals = estimate_.collectives[{c.kind, std::string(c.group)}];
     ++totals.count;
     totals.bytes += bytes;
     totals.sent_bytes += sent_bytes(c.kind, bytes, shape.ranks);
     totals.seconds += seconds;
-    (in_node ? made_.node_links_s : made_.network_s) += seconds;
-    run_beside(node, in_node ? Lane::node_links : Lane::network, seconds, &totals.exposed_s);
+    (in_node ? estimate_.node_links_s : estimate_.network_s) += seconds;
+    run_on_lane(node, in_node ? Lane::node_links : Lane::network, seconds, &totals.exposed_s);
   }
 
   void transfer(const Node& node) {
     const Value& copy = graph_.value(node.results.at(0));
     const auto bytes = static_cast<double>(element_count(copy.type) * dtype_bytes(copy.type.dtype));
     const double seconds = bytes / device_.host_bytes_per_s;
-    ++made_.transfers.count;
-    made_.transfers.bytes += bytes;
-    made_.transfers.seconds += seconds;
-    run_beside(node, copy.on_host ? Lane::to_host : Lane::from_host, seconds, &made_.transfers.exposed_s);
+    ++estimate_.transfers.count;
+    estimate_.transfers.bytes += bytes;
+    estimate_.transfers.seconds += seconds;
+    run_on_lane(node, copy.on_host ? Lane::to_host : Lane::from_host, seconds,
+                &estimate_.transfers.exposed_s);
   }
 
-  void run_beside(const Node& node, Lane lane, double seconds, double* exposed_s) {
+  void run_on_lane(const Node& node, Lane lane, double seconds, double* exposed_s) {
     std::vector<Busy>& done = done_[static_cast<std::size_t>(lane)];
     done.push_back({clock_.start(lane, seconds), exposed_s});
     for (ValueId id : node.results) started_by_[id] = static_cast<std::int32_t>(pending_.size());
@@ -138,7 +140,7 @@ class Simulator {
   const ProductSeconds& measured_;
   IdMap<std::int32_t> started_by_;  // by value: index into pending_
   IdMap<Pending> pending_;
-  StepEstimate made_;
+  StepEstimate estimate_;
   Clock clock_;
   std::array<std::vector<Busy>, kLanes> done_;  // by lane
 };

@@ -1,12 +1,13 @@
-// How long a graph's schedule takes on a device, without running it: nodes in order on a lane of compute,
-// collectives in order on lanes of communication. Plain C++, linear in the graph.
+// Estimates the time of a graph's schedule on a device without running it. Nodes run in order on a
+// lane of compute, and collectives in order on lanes of communication. Plain C++, linear in the
+// graph.
 //
-// A start puts its collective at the end of its lane, from the moment the compute lane reaches it. A wait
-// holds the compute lane until that collective is done: what it waits is exposed, the rest of the collective
-// is hidden. There are two such lanes, the links within a node and those between nodes; groups share them.
-// Copies to the host and copies from it have a lane each.
+// A start appends its collective to its lane when the compute lane reaches the start. A wait stops
+// the compute lane until that collective is complete. This time is exposed; the rest of the
+// collective is hidden. There are two lanes of communication, the links within a node and those
+// between nodes, which all groups share. Copies to the host and copies from it have a lane each.
 //
-// A collective that compute hides still takes multiprocessors and memory bandwidth from it: a share of the
+// A hidden collective still takes multiprocessors and memory bandwidth from compute: a share of the
 // hidden time (DeviceModel::contention) is added to the step.
 #pragma once
 
@@ -27,31 +28,31 @@ struct CollectiveTotals {
   double bytes = 0;       // of the whole tensors
   double sent_bytes = 0;  // by each rank
   double seconds = 0;     // on their lanes
-  double exposed_s = 0;   // of these, what compute waits for
-  // Adds `times` of another.
+  double exposed_s = 0;   // part of `seconds` that compute waits for
+  // Adds another one `times` times.
   void add(const CollectiveTotals& other, double times = 1);
 };
 
-// To and from the host.
+// Copies to and from the host.
 struct TransferTotals {
   std::int64_t count = 0;
   double bytes = 0;
   double seconds = 0;    // on their lanes
-  double exposed_s = 0;  // of these, what compute waits for
+  double exposed_s = 0;  // part of `seconds` that compute waits for
 };
 
 struct ComputeTotals {
-  std::int64_t nodes = 0;  // that take time
+  std::int64_t nodes = 0;  // nodes that take time
   double seconds = 0;
 };
 
-// Of one rank, in one run of a graph or several.
+// The estimate of one rank for one or several runs of graphs.
 struct StepEstimate {
   double compute_s = 0;
-  double node_links_s = 0;  // the lanes of communication: within nodes,
-  double network_s = 0;     // and between them
+  double node_links_s = 0;  // communication within nodes
+  double network_s = 0;     // communication between nodes
   double exposed_s = 0;     // of communication
-  double slowed_s = 0;      // what compute loses to the communication beside it
+  double slowed_s = 0;      // time that compute loses to hidden communication
   double step_s = 0;        // compute_s + exposed_s + slowed_s + transfers.exposed_s
   double flops = 0;         // ir::flops
   double moved_bytes = 0;
@@ -68,14 +69,14 @@ struct StepEstimate {
   void add(const StepEstimate& other, double times);
 };
 
-// By name. Of a group that is not here the ranks stand side by side, as many as the node says.
+// Groups by name. A group that is missing has stride 1 and the number of ranks of the node.
 using GroupShapes = std::map<std::string, GroupShape, std::less<>>;
 
 // Seconds of products that were measured on the device, by product_key (matmul_products.h).
 using ProductSeconds = std::map<std::string, double>;
 
-// `expert_rows`: of the rows that grouped matrix products have room for, the share that is computed. A
-// product that is not in `measured` takes what the cost model says.
+// Estimates one run of a graph. `expert_rows` is the share of the rows of grouped matrix products
+// that is computed. A product that is not in `measured` takes the time of the cost model.
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
                       double expert_rows = 1, const ProductSeconds& measured = {});
 

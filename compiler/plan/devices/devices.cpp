@@ -1,11 +1,11 @@
-// One row a GPU, as in the header's table. What programs reach of the figures is the same share for all of
-// them; Blackwell's shares are Hopper's until somebody publishes its own:
+// One row a GPU, as in the header's table. Programs reach the same share of the figures on all
+// GPUs, since none is published for Blackwell:
 //
 // - matmul 0.85 of the peak with full tiles, full waves and long sums. 8192^3 then runs at 790 TFLOP/s on an
 //   H100 or H200, and 4096^3 at 760 (cost_model.cpp): the rates published for cuBLAS.
 // - float8: 0.92 of that share with a scale a matrix: 1,450 of 1,979 TFLOP/s at 8192^3. With scales of 128
 //   elements 0.67: an H100 PCIe reaches 580 where bf16 reaches 433 (torchao, issue 3342); cuBLASLt has these
-//   for Hopper alone. Scales of rows are taken to cost what one of a matrix does.
+//   for Hopper only. Assumes that scales of rows cost as much as one of a matrix.
 // - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8 and 16
 //   thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward. Rate and half-way
 //   length are fitted to these.
@@ -17,16 +17,16 @@
 //   30 % of the peak at 16 MiB, 67 % at 128 MiB.
 // - between nodes, 0.95 of a node's cards and 7.3 us a hop give, within 5 points, the published 24 %, 41 %,
 //   86 % at 32, 64 and 512 MiB on 4 nodes of 8 H100.
-// - exchange 0.10 of the links' rate, where tokens go to their experts in sizes that the host has to know
-//   first. Waits for the host and for the fullest rank are in it.
-// - contention 0.75 of the time of a hidden collective is what compute beside it loses: it takes
-//   multiprocessors and memory bandwidth. docs/results/backcast_2026-11-22.md has where both come from.
-// - host 0.85 of the link: what large copies from pinned memory usually reach.
-// - reserve 3 GiB of a GPU that tensors cannot have: CUDA context, NCCL's buffers, cuBLAS's workspaces.
+// - exchange 0.10 of the links' rate, if tokens go to their experts in sizes that the host must know first.
+//   Includes waits for the host and for the fullest rank.
+// - contention: compute loses 0.75 of the time of a hidden collective, which takes multiprocessors and
+//   memory bandwidth. docs/results/backcast_2026-11-22.md has the source of both.
+// - host 0.85 of the link: the usual rate of large copies from pinned memory.
+// - reserve: 3 GiB of a GPU for the CUDA context, NCCL's buffers and cuBLAS's workspaces.
 //
-// The CPU is two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s copy (all
-// measured, so shares are 1). Gloo over loopback shares that memory: a fifth of it and 100 us a hop are
-// assumptions.
+// The CPU is two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s
+// copy (all measured, so shares are 1). Gloo over loopback shares that memory: a fifth of it and
+// 100 us a hop are assumptions.
 #include "compiler/plan/devices/devices.h"
 
 #include <array>

@@ -1,7 +1,8 @@
-// Categories are tested in the order of the enumeration and the first that fits wins, so each byte has one
-// owner. What they depend on is collected as bits for each storage root: who reads it, through any view. Live
-// bytes are a difference array and its prefix sum. A result that takes over a dying operand's memory ends the
-// operand one node earlier; otherwise these bytes would count twice at that node.
+// Categories are tested in enumeration order and the first match wins, so each byte has one owner.
+// The categories depend on the readers of each storage root, through any view, which are collected
+// as bits. Live bytes are a difference array and its prefix sum. A result that reuses the memory
+// of a dying operand ends that operand one node earlier; otherwise the bytes would count twice at
+// that node.
 #include "compiler/plan/report/memory_report.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 namespace rondo::ir {
 namespace {
 
-// What the category of a storage depends on, gathered in two walks over the nodes.
+// Computes the category of a storage. Two walks over the nodes collect its readers.
 class Classifier {
  public:
   Classifier(const Graph& graph, const IdMap<ValueId>& roots)
@@ -30,10 +31,10 @@ class Classifier {
     for (const Node& node : graph.nodes)
       moves_parameters_.push_back(parameters.contains(node.module) || made_by_bucketing(node));
     find_head();
-    look_at_nodes();
+    scan_nodes();
   }
 
-  // `value` owns its storage; node `i` makes it.
+  // `value` owns its storage, and node `i` makes it.
   StorageCategory category(ValueId value, std::size_t i) const {
     const Node& node = graph_.nodes[i];
     const unsigned reads = reads_[value];
@@ -52,10 +53,11 @@ class Classifier {
     return moves_parameters_[i] && !out_of_parameters_[i] && graph_.nodes[i].phase != Phase::forward;
   }
 
-  // Who reads a storage; others than bucketing passes.
+  // Bits for the readers of a storage. kByOthers are readers that no bucketing pass made.
   enum Reader : unsigned { kByBackward = 1, kByUpdate = 2, kByReduction = 4, kByBlock = 8, kByOthers = 16 };
 
-  // Modules of forward nodes behind the last node of a block. A gather may stand anywhere.
+  // Finds the modules of forward nodes after the last node of a block. Gathers are ignored, since
+  // they may be anywhere.
   void find_head() {
     std::size_t last = graph_.nodes.size();
     while (last > 0 && (graph_.nodes[last - 1].phase != Phase::forward || blocks_[last - 1] < 0 ||
@@ -69,8 +71,8 @@ class Classifier {
     }
   }
 
-  void look_at_nodes() {
-    IdMap<bool> derived(graph_.values.size());  // computed out of parameters alone
+  void scan_nodes() {
+    IdMap<bool> derived(graph_.values.size());  // computed from parameters alone
     for (const Input& input : graph_.inputs) derived[input.value] = input.kind == InputKind::parameter;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -92,19 +94,19 @@ class Classifier {
   const Graph& graph_;
   const IdMap<ValueId>& roots_;
   IdMap<std::int32_t> blocks_;
-  IdMap<unsigned> reads_;                      // of each storage root: Readers
-  std::unordered_set<std::string_view> head_;  // modules behind the last block
-  // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters
-  // alone.
+  IdMap<unsigned> reads_;                      // by storage root: Reader bits
+  std::unordered_set<std::string_view> head_;  // modules after the last block
+  // By node: belongs to a parameter or a bucketing pass; is such a node with inputs from
+  // parameters alone.
   IdMap<bool> moves_parameters_, out_of_parameters_;
 };
 
-// Every planned storage and workspace in the order of the schedule; where one takes over the memory of
-// another, that one ends a node earlier.
+// Returns every planned storage and workspace in schedule order. A storage whose memory is reused
+// by a result ends one node earlier.
 std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPlan& plan) {
   const IdMap<ValueId> roots = storage_roots(graph);
   const Classifier classifier(graph, roots);
-  IdMap<std::int32_t> index(graph.values.size(), -1);  // of each root in `storages`
+  IdMap<std::int32_t> index(graph.values.size(), -1);  // of each root, in `storages`
   IdMap<PlannedStorage> storages;
   auto workspace = plan.workspaces.begin();
   const auto offset = [&](ValueId value) { return plan.offsets[value]; };
@@ -147,21 +149,21 @@ void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report
   const Node& node = graph.nodes[report.peak_node];
   report.peak_at =
       fmt::format("{}{}{}, {}", phase_name(node.phase), node.module.empty() ? "" : " ", node.module, node.op);
-  std::vector<const PlannedStorage*> standing;
+  std::vector<const PlannedStorage*> live;
   for (const PlannedStorage& storage : report.storages) {
-    if (!storage.stands_at(report.peak_node)) continue;
+    if (!storage.is_live_at(report.peak_node)) continue;
     report.peak_bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
-    standing.push_back(&storage);
+    live.push_back(&storage);
   }
-  const auto described = static_cast<std::ptrdiff_t>(std::min(largest, standing.size()));
-  std::partial_sort(standing.begin(), standing.begin() + described, standing.end(),
+  const auto described = static_cast<std::ptrdiff_t>(std::min(largest, live.size()));
+  std::partial_sort(live.begin(), live.begin() + described, live.end(),
                     [](const PlannedStorage* a, const PlannedStorage* b) {
                       return a->bytes != b->bytes
                                  ? a->bytes > b->bytes
                                  : std::pair(a->value, a->begin) < std::pair(b->value, b->begin);
                     });
   for (std::ptrdiff_t i = 0; i < described; ++i) {
-    const PlannedStorage& storage = *standing[i];
+    const PlannedStorage& storage = *live[i];
     const Node& maker = graph.nodes[storage.begin];
     report.largest.push_back({storage, maker.op, maker.module, print(graph.value(storage.value).type)});
   }
@@ -197,7 +199,7 @@ std::string row(std::string_view name, std::int64_t bytes, std::int64_t total, c
   return remark.empty() ? line : line + "   " + remark;
 }
 
-// The three modules that save most.
+// Names the three modules that save the most.
 std::string saved_in_short(const MemoryReport& report) {
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, report.saved.size()); ++i)

@@ -1,5 +1,5 @@
-// The data of the page, as JSON without a space: names once in lists, numbers in flat lists. What reads it is
-// the script in memory_timeline.html, which says there what the numbers mean.
+// The data of the page is JSON without spaces, with names once in lists and numbers in flat lists.
+// The script in memory_timeline.html reads it and documents the numbers.
 #include "compiler/plan/report/memory_timeline.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Numbers the different strings that it is given, in the order of their first appearance.
+// Numbers distinct strings in the order of their first use.
 class Names {
  public:
   std::size_t operator()(const std::string& name) {
@@ -60,24 +60,25 @@ std::string nodes_json(const Graph& graph) {
                      module.json());
 }
 
-// Stretches of the schedule: [first node, one past the last, what] of each phase, and of each block with the
-// phase. Nodes that may be moved away from their module, those of parameters and of buckets, end no stretch.
-std::string stretches_json(const Graph& graph) {
+// Returns ranges of the schedule: [first node, one past the last, index] for each phase, and for
+// each block within a phase. Nodes that passes may move away from their module, those of parameters
+// and buckets, do not end a range.
+std::string ranges_json(const Graph& graph) {
   std::unordered_set<std::string_view> parameters;
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::parameter) parameters.insert(input.name);
   const IdMap<std::int32_t> block_of = blocks_of_nodes(graph);
   Names blocks;
-  Numbers phases, stretches;
+  Numbers phases, ranges;
   const std::size_t count = graph.nodes.size();
   const auto phase_of = [&](std::size_t i) { return static_cast<int>(graph.nodes[i].phase); };
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     while (end < count && phase_of(end) == phase_of(begin)) ++end;
     phases.add(begin, end, phase_of(begin));
-    std::size_t first = begin, last = begin;  // the stretch of `block` so far
+    std::size_t first = begin, last = begin;  // the current range of `block`
     std::int32_t block = -1;
     const auto close = [&] {
-      if (block >= 0) stretches.add(first, last + 1, blocks(graph.blocks[block]));
+      if (block >= 0) ranges.add(first, last + 1, blocks(graph.blocks[block]));
     };
     for (std::size_t i = begin; i < end; ++i) {
       const Node& node = graph.nodes[i];
@@ -92,7 +93,7 @@ std::string stretches_json(const Graph& graph) {
     close();
   }
   return fmt::format(R"("phases":{},"block_names":{},"blocks":{})", phases.json(), blocks.json(),
-                     stretches.json());
+                     ranges.json());
 }
 
 std::string storages_json(const Graph& graph, const MemoryReport& report) {
@@ -104,13 +105,14 @@ std::string storages_json(const Graph& graph, const MemoryReport& report) {
   return fmt::format(R"("types":{},"storages":{})", types.json(), storages.json());
 }
 
-// "all_gather_into_tensor" of "_c10d_functional.all_gather_into_tensor.default".
+// Returns "all_gather_into_tensor" for "_c10d_functional.all_gather_into_tensor.default".
 std::string kind_of(const std::string& op) {
   const std::size_t begin = op.find('.') + 1;
   return op.substr(begin, op.find('.', begin) - begin);
 }
 
-// Start and wait of each collective, its kind, group, and the bytes of the larger of what it reads and makes.
+// Returns start and wait of each collective, its kind, its group, and the larger of its input and
+// output bytes.
 std::string collectives_json(const Graph& graph) {
   const IdMap<NodeIndex> waits = waits_of_starts(graph);
   Names kinds, groups;
@@ -118,10 +120,10 @@ std::string collectives_json(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
     if (facts(node.op).effect != Effect::collective_start) continue;
-    std::int64_t read = 0, made = 0;
+    std::int64_t read = 0, written = 0;
     for_each_operand(node, [&](ValueId id) { read += storage_bytes(graph.value(id).type); });
-    for (ValueId result : node.results) made += storage_bytes(graph.value(result).type);
-    collectives.add(i, waits[i] - i, kinds(kind_of(node.op)), std::max(read, made),
+    for (ValueId result : node.results) written += storage_bytes(graph.value(result).type);
+    collectives.add(i, waits[i] - i, kinds(kind_of(node.op)), std::max(read, written),
                     groups(std::string(collective_of(node)->group)));
   }
   return fmt::format(R"("kinds":{},"groups":{},"collectives":{})", kinds.json(), groups.json(),
@@ -152,7 +154,7 @@ std::string totals_json(const MemoryReport& report) {
 
 std::string memory_timeline(const Graph& graph, const MemoryReport& report) {
   const std::string data =
-      fmt::format("{{{},{},{},{},{}}}", totals_json(report), nodes_json(graph), stretches_json(graph),
+      fmt::format("{{{},{},{},{},{}}}", totals_json(report), nodes_json(graph), ranges_json(graph),
                   storages_json(graph, report), collectives_json(graph));
   return filled_page(kMemoryTimelinePage,
                      {{"@TITLE@", escaped_html(report.graph)}, {"@DATA@", json_in_script(data)}});

@@ -1,3 +1,4 @@
+// The roofline, the ring, and the figures of devices, against published rates.
 #include "compiler/plan/cost_model.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ using Catch::Approx;
 
 namespace {
 
-// The first node of a graph over a few inputs; `type` is that of its result.
+// The first node of a graph over a few inputs; `type` is the type of its result.
 struct OneNode {
   Graph graph;
   explicit OneNode(const std::string& line)
@@ -57,7 +58,7 @@ TEST_CASE("a node moves its operands and its results once") {
   CHECK(OneNode("%9: bf16[1024,4096] writes %0 = aten.mul_.Tensor(%0, %0)").bytes() == 3 * 2 * 1024 * 4096);
 }
 
-TEST_CASE("what a broadcast or a look-up does not read is not counted") {
+TEST_CASE("a broadcast or a lookup counts only the bytes that it reads") {
   const Graph graph = parse(
       "graph g\nbatch %2: f32[1,4096] row\nforward\n"
       "  %9: f32[1024,4096]{0,1} views %2 = aten.expand.default(%2, [1024, 4096], false)\n"
@@ -68,7 +69,8 @@ TEST_CASE("what a broadcast or a look-up does not read is not counted") {
         16 * 8 + 2.0 * 16 * 2048);
 }
 
-TEST_CASE("an op is one launch, a view none, and one over a list as many as a kernel's parameters ask for") {
+TEST_CASE(
+    "an op is one launch, a view none, and an op over a list as many as its kernels have parameters for") {
   const auto count = [](const std::string& line) {
     const OneNode one(line);
     return launches(one.graph, one.node());
@@ -123,13 +125,14 @@ TEST_CASE("fp32 products run at the fp32 peak") {
                             "%9: f32[1024], %10: bf16[128,4096] = "
                             "rondo.linear_cross_entropy_losses.default(%0, %0, %3, -100, 128)")
                             .cost(d);
-  CHECK(loss.seconds == Approx(2.0 * 1024 * 4096 * 1024 / (0.5 * 1e12)));  // though its losses are fp32
+  CHECK(loss.seconds == Approx(2.0 * 1024 * 4096 * 1024 /
+                               (0.5 * 1e12)));  // at the rate of bf16, although its losses are fp32
 }
 
 TEST_CASE("attention computes the causal half, forward and backward at their own rates") {
   DeviceModel d = round_numbers();
   d.peak_memory_bytes_per_s = 1e15;
-  const double pairs = 4.0 * 2 * 32 * 128 * (512 * 513 / 2);  // operations of theirs
+  const double pairs = 4.0 * 2 * 32 * 128 * (512 * 513 / 2);  // their operations
   const NodeCost forward =
       OneNode("%9: bf16[2,32,512,128], %10: f32[2,32,512] = rondo.attention.default(%4, %4, %4, none, 0.1)")
           .cost(d);
@@ -142,7 +145,7 @@ TEST_CASE("attention computes the causal half, forward and backward at their own
   CHECK(backward.seconds == Approx(2.5 * pairs / (1e12 * 0.2)));
 }
 
-TEST_CASE("attention costs the pairs that its window and chunks let meet, at the rate of that many keys") {
+TEST_CASE("attention costs the pairs that its window and chunks allow, at the rate of that many keys") {
   DeviceModel d = round_numbers();
   d.peak_memory_bytes_per_s = 1e15;
   const auto seconds = [&](const char* mask) {
@@ -162,9 +165,9 @@ TEST_CASE("attention costs the pairs that its window and chunks let meet, at the
   CHECK(seconds("-1, 0, 128") == Approx(2 * of_a_pair * 4 * (128 * 129 / 2)));
 }
 
-// A quarter of the queries of a row, to all of its keys.
+// A quarter of the queries of a row attends to all of its keys.
 TEST_CASE(
-    "attention to a part of the queries costs its share, that of the last rank where ranks have neighbours") {
+    "attention of a part of the queries costs its share, or that of the last rank if ranks have neighbours") {
   DeviceModel d = round_numbers();
   d.peak_memory_bytes_per_s = 1e15;
   const auto seconds = [&](const std::string& runs) {
@@ -181,7 +184,7 @@ TEST_CASE(
   CHECK(seconds("1") == Approx(share * (2 - 0.25)));
 }
 
-// TFLOP/s of a product in bf16.
+// Returns the TFLOP/s of a product in bf16.
 double tera_per_s(const DeviceModel& device, const std::string& m, const std::string& k,
                   const std::string& n) {
   const Graph graph =
@@ -191,7 +194,7 @@ double tera_per_s(const DeviceModel& device, const std::string& m, const std::st
   return flops(graph, graph.nodes[0]) / node_seconds(graph, graph.nodes[0], device) * 1e-12;
 }
 
-TEST_CASE("an H200 multiplies at the rates published for its library, and copies at 4.3 TB/s") {
+TEST_CASE("an H200 multiplies at the published rates of its library, and copies at 4.3 TB/s") {
   const DeviceModel& h200 = *find_device_model("h200");
   CHECK(tera_per_s(h200, "8192", "8192", "8192") == Approx(790).epsilon(0.01));
   CHECK(tera_per_s(h200, "4096", "4096", "4096") == Approx(760).epsilon(0.02));
@@ -200,7 +203,7 @@ TEST_CASE("an H200 multiplies at the rates published for its library, and copies
 }
 
 TEST_CASE(
-    "a product is slower where tiles are not full, where the last wave is not, and where its sums are "
+    "a product is slower if tiles or the last wave are not full, and if its sums are "
     "short") {
   const DeviceModel& h200 = *find_device_model("h200");
   const double full = tera_per_s(h200, "16896", "8192", "8192");  // 132 * 32 tiles of 128 x 256: 32 waves
@@ -208,11 +211,11 @@ TEST_CASE(
   CHECK(tera_per_s(h200, "16896", "8192", "8200") == Approx(full * 8200 / 8448).epsilon(0.001));
   CHECK(tera_per_s(h200, "17024", "8192", "8192") == Approx(full * 17024 / (16896 + 528)).epsilon(0.001));
   CHECK(tera_per_s(h200, "16896", "256", "8192") == Approx(0.85 * 989 / 2));
-  // Where tiles of 128 x 256 leave half of the device idle, there are smaller ones.
+  // Smaller tiles are used if tiles of 128 x 256 leave half of the device idle.
   CHECK(tera_per_s(h200, "1024", "4096", "2048") > 0.75 * full);
 }
 
-TEST_CASE("every chunk of a loss reads and writes the sum of the weight's gradient, but the first") {
+TEST_CASE("every chunk of a loss but the first reads and writes the sum of the weight gradient") {
   const DeviceModel& h200 = *find_device_model("h200");
   const auto seconds = [&](const std::string& rows) {
     const Graph graph = parse(
@@ -262,7 +265,7 @@ TEST_CASE("attention has the rates published for sequences of 2, 4, 8 and 16 tho
   }
 }
 
-TEST_CASE("devices are found by name, and an unknown one is none") {
+TEST_CASE("devices are found by name, and an unknown name gives none") {
   for (const DeviceModel& device : device_models()) CHECK(find_device_model(device.name) == &device);
   for (const char* name :
        {"a100-40gb", "a100-80gb", "h100-pcie", "h100", "h100-96gb", "h200", "b200", "gb200", "gb300", "cpu"})
@@ -270,7 +273,7 @@ TEST_CASE("devices are found by name, and an unknown one is none") {
   for (const char* name : {"h300", "NVIDIA", ""}) CHECK(find_device_model(name) == nullptr);
 }
 
-TEST_CASE("the table of devices in the header is the one that is compiled") {
+TEST_CASE("the table of devices in the header agrees with the code") {
   std::ifstream header(RONDO_SOURCE_DIR "/compiler/plan/devices/devices.h");
   std::set<std::string> names;
   for (std::string line; std::getline(header, line);) {
@@ -295,7 +298,7 @@ TEST_CASE("the table of devices in the header is the one that is compiled") {
   CHECK(names.size() + 1 == device_models().size());  // and the CPU
 }
 
-TEST_CASE("of every GPU 3 GiB are kept, exchanges reach a tenth, and contention takes three quarters") {
+TEST_CASE("every GPU reserves 3 GiB, exchanges reach a tenth, and contention takes three quarters") {
   for (const DeviceModel& device : device_models()) {
     if (!device.is_gpu) continue;
     CHECK(device.reserve_bytes == std::int64_t{3} << 30);
@@ -304,7 +307,7 @@ TEST_CASE("of every GPU 3 GiB are kept, exchanges reach a tenth, and contention 
   }
 }
 
-TEST_CASE("a measured machine scales the rates that are named, and no others") {
+TEST_CASE("a measured machine scales the named rates only") {
   const DeviceModel& h200 = *find_device_model("h200");
   DeviceModel measured = h200;
   CHECK(scale_rate(measured, "matmul", 0.5));
@@ -341,7 +344,7 @@ TEST_CASE("ranks of one group on several nodes share their node's links with the
   const auto seconds = [&](std::int64_t ranks, std::int64_t stride) {
     return collective_seconds(CollectiveKind::all_gather, 8e6, ranks, d, stride);
   };
-  CHECK(seconds(2, 2) == seconds(2, 1));  // one node has both
+  CHECK(seconds(2, 2) == seconds(2, 1));  // one node has all ranks
   CHECK(seconds(2, 4) == Approx(4 * 4e-2 + 2e-3));
   CHECK(seconds(2, 16) == seconds(2, 4));
 }
@@ -360,7 +363,7 @@ TEST_CASE("the links give the published rates of all-reduces") {
   CHECK(share(512 * kMiB, 32, 400e9) == Approx(0.86).margin(0.05));
 }
 
-TEST_CASE("a collective says its kind, its whole bytes, its ranks and its group") {
+TEST_CASE("a collective has its kind, its whole bytes, its ranks and its group") {
   const OneNode gather(
       "%9: bf16[2048,4096] = _c10d_functional.all_gather_into_tensor.default(%0, 2, \"dp\")");
   const Collective g = *collective_of(gather.node());
@@ -380,7 +383,7 @@ TEST_CASE("a collective says its kind, its whole bytes, its ranks and its group"
   CHECK_FALSE(collective_of(plain.node()));
 }
 
-TEST_CASE("every collective of the op facts has a cost") {
+TEST_CASE("every collective with a row has a cost") {
   std::set<CollectiveKind> kinds;
   for (const Op& fact : all_ops()) {
     if (!is_collective(fact)) continue;

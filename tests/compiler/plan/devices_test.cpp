@@ -4,7 +4,7 @@
 
 using namespace rondo::ir;
 
-TEST_CASE("the peak of a device is found by the name that its driver gives") {
+TEST_CASE("a device is found by the name in its driver") {
   struct Row {
     const char *reported, *name;
     double peak;
@@ -15,7 +15,7 @@ TEST_CASE("the peak of a device is found by the name that its driver gives") {
     CHECK(find_device_model(row.reported) == find_device_model(row.name));
     CHECK(find_device_model(row.name)->peak_16bit_flops_per_s == row.peak);
   }
-  // A peak of a GPU with a similar name would make an MFU up.
+  // The peak of a GPU with a similar name would give a wrong MFU.
   for (const char* name :
        {"NVIDIA H20", "NVIDIA H100 NVL", "AMD Instinct MI300X", "Intel(R) Xeon(R) Processor"})
     CHECK(find_device_model(name) == nullptr);

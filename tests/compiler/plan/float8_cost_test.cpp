@@ -1,4 +1,4 @@
-// What matrices of float8 and their products cost a device.
+// The cost of float8 quantization and of float8 products.
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
@@ -12,7 +12,7 @@ using Catch::Approx;
 
 namespace {
 
-// x [8192, 8192], quantized and multiplied by itself, in blocks of so many rows and columns.
+// Quantizes x [8192, 8192] in blocks and multiplies it by itself.
 Graph squared(const std::string& block, const std::string& scales, bool emulate = false,
               const std::string& strides = "") {
   const std::string matrix = ": f8e4m3[8192,8192]";
@@ -32,7 +32,7 @@ constexpr double kElements = 8192.0 * 8192;
 
 }  // namespace
 
-TEST_CASE("a float8 product has the operations of any other, at the rate of float8") {
+TEST_CASE("a float8 product has the operations of any product, at the rate of float8") {
   const Graph tensorwise = squared("0, 0", "1,1"), blocks = squared("1, 128", "8192,64");
   const Graph plain = parse(
       "graph g\nbatch %0: bf16[8192,8192] x\nforward\n  %1: bf16[8192,8192]{1,8192} views %0 = "
@@ -46,7 +46,7 @@ TEST_CASE("a float8 product has the operations of any other, at the rate of floa
   CHECK(tera_per_s(squared("0, 0", "1,1", true), "h200") < 67);
 }
 
-TEST_CASE("only some GPUs have products of float8, and Hopper alone those of blocks of 128") {
+TEST_CASE("only some GPUs have float8 products, and only Hopper those with blocks of 128") {
   for (const DeviceModel& device : device_models()) {
     const bool hopper = device.name.starts_with("h"), ampere = device.name.starts_with("a");
     CHECK((device.peak_float8_flops_per_s > 0) == (device.is_gpu && !ampere));
@@ -54,8 +54,7 @@ TEST_CASE("only some GPUs have products of float8, and Hopper alone those of blo
   }
 }
 
-TEST_CASE(
-    "a matrix whose scales reach over it, or over columns that are dense, is read twice, in two launches") {
+TEST_CASE("a matrix with a scale for all of it, or for dense columns, is read twice, in two launches") {
   struct Row {
     const char *block, *scales, *strides;
     double reads;

@@ -1,4 +1,4 @@
-// Plans of memory: what stands at the same time never shares bytes, and little is wasted.
+// Memory plans: values that are live at the same time never share bytes, and little is wasted.
 #include "compiler/plan/memory_plan.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ namespace {
 
 constexpr MemoryNeeds kOnCpu{.reduce_scatter_receives = true};
 
-// Bytes of the arena that something needs at the nodes begin..end.
-struct Stand {
+// Bytes of the arena that a storage or workspace has at the nodes begin..end.
+struct Range {
   std::int64_t offset, bytes;
   std::int32_t begin, end;
   ValueId value;  // kNoValue: a workspace
 };
 
-// Straight from the graph: from its first value to the last read of any view; what a collective reads until
-// its wait.
-std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
+// Computes lifetimes directly from the graph: from the first value of a storage to the last read of
+// any view, or to the wait of a collective that reads it.
+std::vector<Range> ranges_of(const Graph& graph, const MemoryPlan& plan) {
   const DefUse def_use(graph);
   std::vector<std::int32_t> last(graph.values.size(), -1);
   const auto need = [&](ValueId id, std::size_t node) {
@@ -47,7 +47,7 @@ std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
       for_each_operand(graph.nodes[static_cast<std::size_t>(start)], [&](ValueId sent) { need(sent, i); });
     });
   }
-  std::vector<Stand> found;
+  std::vector<Range> found;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id && plan.inputs[v] < 0;
@@ -61,8 +61,9 @@ std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
   return found;
 }
 
-// Whether `late` has the memory of `early`, which its node reads last: the one way to share bytes.
-bool takes_over(const Graph& graph, const Stand& early, const Stand& late) {
+// Returns true if `late` reuses the memory of `early`, which its node reads last: the only way to
+// share bytes.
+bool reuses(const Graph& graph, const Range& early, const Range& late) {
   if (early.value == kNoValue || late.value == kNoValue) return false;
   const Node& node = graph.nodes[static_cast<std::size_t>(late.begin)];
   const int argument = facts(node.op).reuses;
@@ -73,16 +74,16 @@ bool takes_over(const Graph& graph, const Stand& early, const Stand& late) {
 }
 
 void require_sound(const Graph& graph, const MemoryPlan& plan) {
-  const std::vector<Stand> all = stands(graph, plan);
+  const std::vector<Range> all = ranges_of(graph, plan);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Stand& a = all[i];
+    const Range& a = all[i];
     REQUIRE(a.offset % plan.alignment == 0);
     REQUIRE(a.offset + a.bytes <= plan.arena_bytes);
     for (std::size_t j = 0; j < i; ++j) {
-      const Stand& b = all[j];
+      const Range& b = all[j];
       const bool at_once = a.begin <= b.end && b.begin <= a.end;
       const bool share = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-      if (at_once && share && !takes_over(graph, a, b) && !takes_over(graph, b, a))
+      if (at_once && share && !reuses(graph, a, b) && !reuses(graph, b, a))
         FAIL("%" << a.value << " and %" << b.value << " stand at once and share bytes\n" << print(graph));
     }
   }
@@ -93,8 +94,8 @@ double waste(const MemoryPlan& plan) {
   return static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.live_peak_bytes) - 1;
 }
 
-// A chain of products forward that all stay for the way back, and on the way back a gradient each that stays
-// to the end, between values of a moment.
+// A chain of products whose results are saved for the backward. In the backward each has a gradient
+// that is live to the end, between short-lived values.
 Graph stack_like(int layers) {
   std::string text = "graph stack\nbatch %0: f32[1000] x\n\nforward\n";
   int next = 1;
@@ -121,8 +122,9 @@ Graph stack_like(int layers) {
   return verified_graph(text);
 }
 
-// The lifetimes of a sharded transformer's step, about as they are: gathers one block ahead, saved
-// activations, packed gradients that are sent while the next block is at work, and shards that stay.
+// Approximate lifetimes of a sharded transformer's step: gathers one block ahead, saved
+// activations, packed gradients that are sent while the next block runs, and shards that are live
+// to the end.
 std::vector<Block> transformer_like(int layers, std::int64_t saved_bytes) {
   std::mt19937 random(7);
   const auto around = [&](std::int64_t bytes) {
@@ -184,7 +186,7 @@ return
 
 }  // namespace
 
-TEST_CASE("storages that stand at the same node share no bytes on random graphs, workspaces included") {
+TEST_CASE("storages and workspaces that are live at the same node share no bytes on random graphs") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = random_graph(seed, 20 + static_cast<int>(seed));
     INFO("seed " << seed);
@@ -194,14 +196,14 @@ TEST_CASE("storages that stand at the same node share no bytes on random graphs,
   }
 }
 
-TEST_CASE("a stack of saved values, and gradients that grow as it shrinks, leave nothing unused") {
+TEST_CASE("a stack of saved values, and gradients that grow as it shrinks, leave no byte unused") {
   const Graph graph = stack_like(200);
   const MemoryPlan plan = plan_memory(graph);
   require_sound(graph, plan);
   CHECK(plan.arena_bytes == plan.live_peak_bytes);
 }
 
-TEST_CASE("a transformer's step wastes less than one percent, whatever its activations weigh") {
+TEST_CASE("a transformer's step wastes less than one percent for any size of its activations") {
   for (const std::int64_t saved : {64 * 100, 64 * 2'000, 64 * 10'000, 64 * 50'000}) {
     std::vector<Block> blocks = transformer_like(60, saved);
     const ArenaSize arena = lay_out(blocks);
@@ -211,7 +213,7 @@ TEST_CASE("a transformer's step wastes less than one percent, whatever its activ
   }
 }
 
-TEST_CASE("what updates an input that nobody reads is made where that stands, and takes no arena") {
+TEST_CASE("an update of an input without readers is planned in the input's memory, outside of the arena") {
   const Graph graph = verified_graph(R"(graph g
 batch %0: f32[64] x
 saved %1: f32[64] kept
@@ -227,11 +229,11 @@ return
 )");
   const MemoryPlan plan = plan_memory(graph);
   CHECK(plan.inputs[3] == 1);
-  CHECK(plan.inputs[5] == -1);  // what is added to is read
+  CHECK(plan.inputs[5] == -1);  // the sum is read
   CHECK(plan.arena_bytes == 256);
 }
 
-TEST_CASE("a result takes the place of the whole of a storage, and not of a part that begins later") {
+TEST_CASE("a result reuses a whole storage, and not a part that begins later") {
   const auto offsets_of = [](const char* part, const char* sizes) {
     const std::string text = std::string("graph g\nbatch %0: f32[1024] x\nbatch %1: f32[") + sizes +
                              "] y\nforward\n  %2: f32[1024] = aten.exp.default(%0)\n  %3: f32[" + sizes +
@@ -246,7 +248,7 @@ TEST_CASE("a result takes the place of the whole of a storage, and not of a part
   CHECK(storage != beside);
 }
 
-TEST_CASE("a plan of nothing is empty") {
+TEST_CASE("the plan of an empty graph is empty") {
   std::vector<Block> none;
   CHECK(lay_out(none).bytes == 0);
   const MemoryPlan plan = plan_memory(verified_graph("graph empty\nbatch %0: f32[8] x\nreturn\n  y = %0\n"));
@@ -266,7 +268,7 @@ TEST_CASE("equal graphs have equal plans") {
   }
 }
 
-TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to its wait") {
+TEST_CASE("a reduce-scatter on the CPU has a workspace from its start to its wait") {
   const Graph graph = verified_graph(kReduction);
   const MemoryPlan plan = plan_memory(graph, memory_needs(TargetDevice::cpu));
   REQUIRE(plan.workspaces.size() == 1);
@@ -275,7 +277,8 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
   CHECK(workspace.wait == 4);
   CHECK(workspace.bytes == 256);
   require_sound(graph, plan);
-  // At the second negation: what is sent, what arrives, the result, and both operands of the moment.
+  // At the second negation: the sent and the received bytes, the result, and both short-lived
+  // operands.
   CHECK(plan.live_peak_bytes == 256 + 256 + 128 + 2 * 256);
 
   const MemoryPlan elsewhere = plan_memory(graph, memory_needs(TargetDevice::cuda));
@@ -284,7 +287,7 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
   CHECK(elsewhere.live_peak_bytes == 4 * 512);  // storages of 256, 128, 256 and 256 bytes
 }
 
-TEST_CASE("kernels find no room for temporaries where a collective receives") {
+TEST_CASE("temporaries of kernels are not placed in the workspace of a collective") {
   const Graph graph = verified_graph(kReduction);
   const MemoryPlan plan = plan_memory(graph, kOnCpu);
   const Workspace& workspace = plan.workspaces.at(0);
@@ -299,11 +302,11 @@ TEST_CASE("kernels find no room for temporaries where a collective receives") {
   }
 }
 
-TEST_CASE("what is free while a node runs is what no storage stands in, asked of all nodes or of one") {
+TEST_CASE("gaps are the bytes without a live storage, computed for all nodes or for one") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Graph graph = random_graph(seed, 200);
     const MemoryPlan plan = plan_memory(graph, kOnCpu);
-    const std::vector<Stand> all = stands(graph, plan);
+    const std::vector<Range> all = ranges_of(graph, plan);
     std::vector<NodeIndex> nodes(graph.nodes.size());
     std::iota(nodes.begin(), nodes.end(), NodeIndex(0));
     const std::vector<std::vector<Gap>> gaps = free_gaps(graph, plan, nodes);
@@ -312,7 +315,7 @@ TEST_CASE("what is free while a node runs is what no storage stands in, asked of
       std::int64_t free = 0, standing = 0;
       for (const Gap& gap : here) free += gap.bytes;
       std::vector<char> taken(static_cast<std::size_t>(plan.arena_bytes));
-      for (const Stand& one : all)
+      for (const Range& one : all)
         if (one.begin <= now && now <= one.end)
           std::fill_n(taken.begin() + one.offset,
                       (one.bytes + plan.alignment - 1) / plan.alignment * plan.alignment, 1);
@@ -326,7 +329,7 @@ TEST_CASE("what is free while a node runs is what no storage stands in, asked of
   }
 }
 
-TEST_CASE("random graphs of some size waste little on average") {
+TEST_CASE("random graphs waste little on average") {
   double sum = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) sum += waste(plan_memory(random_graph(seed, 400)));
   INFO(sum / 100);

@@ -1,3 +1,4 @@
+// Schedules of a few nodes on a device with round numbers: hidden, exposed and queued time.
 #include "compiler/plan/simulate.h"
 
 #include <catch2/catch_approx.hpp>
@@ -12,7 +13,7 @@ using Catch::Approx;
 
 namespace {
 
-// One byte takes a microsecond, in memory and on the link; nothing else costs.
+// One byte takes a microsecond in memory and on the link; everything else is free.
 DeviceModel slow_device() {
   DeviceModel d;
   d.peak_16bit_flops_per_s = d.peak_fp32_flops_per_s = 1e12;
@@ -41,8 +42,7 @@ const std::string kEnd = "return\n  y = %4\n  z = %3\n";
 
 }  // namespace
 
-TEST_CASE(
-    "communication beside compute takes a share of its hidden time from it, and what is exposed nothing") {
+TEST_CASE("hidden communication takes a share of its time from compute, and exposed communication none") {
   DeviceModel device = slow_device();
   device.contention = 0.5;
   const auto run = [&](const std::string& nodes) {
@@ -50,7 +50,7 @@ TEST_CASE(
         parse("graph g\nparameter %0: f32[250] w\nbatch %1: f32[500] x\nforward layers.0\n" + nodes, "x.ir");
     return simulate(graph, device, {{"dp", {4, 1}}});
   };
-  const StepEstimate hidden = run(kGather + kWork + kWait + kEnd);  // 3 ms behind 4
+  const StepEstimate hidden = run(kGather + kWork + kWait + kEnd);  // 3 ms during 4
   CHECK(hidden.slowed_s == Approx(1.5e-3));
   CHECK(hidden.step_s == Approx(5.5e-3));
   const StepEstimate half_hidden = run(kGather + kShortWork + kWait + kEnd);  // 2 of 3 ms
@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(half_hidden.step_s == Approx(2e-3 + 1e-3 + 1e-3));
 }
 
-TEST_CASE("an exchange whose sizes the host waits for runs at its own share of the links") {
+TEST_CASE("an exchange for whose sizes the host waits runs at its own share of the links") {
   DeviceModel device = slow_device();
   device.exchange_fraction = 0.1;
   const auto exposed_s = [&](const DeviceModel& on, const std::string& op) {
@@ -75,7 +75,7 @@ TEST_CASE("an exchange whose sizes the host waits for runs at its own share of t
 }
 
 TEST_CASE(
-    "a collective takes what its group in the graph's mesh takes, at a share where the host waits for "
+    "a collective takes the time of its group in the mesh, at a share of the rate if the host waits for "
     "sizes") {
   const Graph graph = parse(
       "graph g\naxis dp 8\naxis ep 4\naxis tp 2\ngroup ep ep\ngroup both dp ep\n"
@@ -91,14 +91,14 @@ TEST_CASE(
   };
   CHECK(is(shape(0), 32, 2));
   CHECK(is(shape(1), 4, 2));
-  CHECK(is(shape(2), 2, 1));  // nobody says
+  CHECK(is(shape(2), 2, 1));  // the mesh does not have the group
   const DeviceModel& h200 = *find_device_model("h200");
   const double alone =
       collective_seconds(CollectiveKind::all_to_all, collective_bytes(graph, graph.nodes[1]), 4, h200, 2);
   CHECK(collective_seconds(graph, graph.nodes[1], shape(1), h200) == Approx(alone / h200.exchange_fraction));
 }
 
-TEST_CASE("a collective behind enough work is hidden") {
+TEST_CASE("a collective is hidden by enough work") {
   const StepEstimate e = estimate(kGather + kWork + kWait + kEnd);
   CHECK(e.compute_s == Approx(4e-3));
   CHECK(e.communication_s() == Approx(3e-3));
@@ -106,20 +106,20 @@ TEST_CASE("a collective behind enough work is hidden") {
   CHECK(e.step_s == Approx(4e-3));
 }
 
-TEST_CASE("what work does not cover is exposed") {
+TEST_CASE("time that no work covers is exposed") {
   const StepEstimate e = estimate(kGather + kShortWork + kWait + kEnd);
   CHECK(e.exposed_s == Approx(1e-3));
   CHECK(e.step_s == Approx(3e-3));
   CHECK(e.of(CollectiveKind::all_gather).exposed_s == Approx(1e-3));
 }
 
-TEST_CASE("a wait right behind its start exposes all") {
+TEST_CASE("a wait right after its start exposes all") {
   const StepEstimate e = estimate(kGather + kWait + kWork + kEnd);
   CHECK(e.exposed_s == Approx(3e-3));
   CHECK(e.step_s == Approx(7e-3));
 }
 
-TEST_CASE("an exchange of rows is done when its node is, and hides behind nothing") {
+TEST_CASE("an exchange of rows ends with its node, and is never hidden") {
   const StepEstimate e =
       estimate("  %2: f32[250] = rondo.all_to_all_tokens.default(%1, %0, %0, %0, false, 250, \"dp\")\n" +
                kWork + "return\n  y = %4\n  z = %2\n");
@@ -138,7 +138,7 @@ TEST_CASE("collectives take turns on the link") {
   CHECK(e.step_s == Approx(6e-3));
 }
 
-TEST_CASE("a wait for a collective that is behind another counts for both, each for its own time") {
+TEST_CASE("a wait for a collective that queues after another counts for both, each for its own time") {
   const StepEstimate e = estimate(
       kGather + "  %5: f32[1000] = _c10d_functional.all_gather_into_tensor.default(%0, 4, \"other\")\n" +
       "  %6: f32[1000] views %5 = _c10d_functional.wait_tensor.default(%5)\n" + kWork + kWait + kEnd);
@@ -151,7 +151,7 @@ TEST_CASE("a collective does not begin before the node that starts it") {
   CHECK(e.step_s == Approx(7e-3));
 }
 
-TEST_CASE("copies to the host and from it run beside compute and beside each other") {
+TEST_CASE("copies to the host and from it overlap with compute and with each other") {
   const std::string offload = "  %5: host f32[250] = rondo.offload.default(%0)\n";
   const std::string wait = "  %6: host f32[250] views %5 = rondo.wait_transfer.default(%5)\n";
   const std::string reload =
@@ -182,13 +182,12 @@ TEST_CASE("collectives are counted by kind, with whole and sent bytes") {
   CHECK(e.of(CollectiveKind::reduce_scatter).bytes == 2000);
   CHECK(e.of(CollectiveKind::reduce_scatter).sent_bytes == 1500);
   CHECK(e.of(CollectiveKind::all_reduce).count == 1);
-  CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000);  // 2 * 3/4 of 2000: the ranks were told
+  CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000);  // 2 * 3/4 of 2000, by the given ranks
   CHECK(e.of(CollectiveKind::all_to_all).count == 0);
   CHECK(e.communication_s() == Approx(7.5e-3));
 }
 
-TEST_CASE(
-    "each group has its own number of ranks, and one whose ranks stand apart shares links between nodes") {
+TEST_CASE("each group has its own number of ranks, and one with a stride shares links between nodes") {
   const Graph graph = parse(
       "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
       "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
@@ -201,7 +200,7 @@ TEST_CASE(
   CHECK(e.communication_s() == Approx(3e-3 + 8 * 2e-3));  // 8 ranks a node
 }
 
-TEST_CASE("a collective within a node does not stand behind one between nodes") {
+TEST_CASE("a collective within a node does not queue after one between nodes") {
   const Graph graph = parse(
       "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
       "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
@@ -217,7 +216,7 @@ TEST_CASE("a collective within a node does not stand behind one between nodes") 
   CHECK(shared.step_s == Approx(6e-3));
 }
 
-TEST_CASE("a product that was measured takes what was measured, by whichever algorithm") {
+TEST_CASE("a measured product takes its measured time, with any algorithm") {
   const Graph graph = parse(
       "graph g\nbatch %0: bf16[8,16] x\nbatch %1: bf16[16,8] y\nbatch %2: bf16[8,8] z\nforward layers.0\n"
       "  %3: bf16[8,8] = aten.mm.default(%0, %1)\n"
@@ -233,7 +232,7 @@ TEST_CASE("a product that was measured takes what was measured, by whichever alg
   CHECK(e.compute_s == Approx(usual - 2 * one - sum + 2 * 2.0 + 3.0));
 }
 
-TEST_CASE("compute is told apart by what bounds it") {
+TEST_CASE("compute is counted by the resource that bounds it") {
   const StepEstimate e = estimate(
       "  %2: f32[250,1] views %0 = aten.view.default(%0, [250, 1])\n"
       "  %3: f32[1,500] views %1 = aten.view.default(%1, [1, 500])\n"

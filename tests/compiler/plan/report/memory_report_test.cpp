@@ -1,4 +1,4 @@
-// Whose bytes a graph's are, when they stand, and the page that draws them.
+// Categories and lifetimes of storages in the memory report, and the page that draws them.
 #include "compiler/plan/report/memory_report.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ namespace {
 MemoryReport report_of(const Graph& graph) { return report_memory(graph, plan_memory(graph)); }
 
 std::map<ValueId, Category> categories(const MemoryReport& report) {
-  std::map<ValueId, Category> found;
-  for (const PlannedStorage& storage : report.storages) found[storage.value] = storage.category;
-  return found;
+  std::map<ValueId, Category> categories;
+  for (const PlannedStorage& storage : report.storages) categories[storage.value] = storage.category;
+  return categories;
 }
 
 std::int64_t sum(const std::array<std::int64_t, kStorageCategories>& bytes) {
@@ -70,15 +70,16 @@ return
 
 }  // namespace
 
-TEST_CASE("each storage of a step has the category of what made it and what reads it") {
+TEST_CASE("each storage of a step has the category of its maker and readers") {
   const MemoryReport report = report_of(verified_graph(kStep));
-  CHECK(categories(report) == std::map<ValueId, Category>{{4, Category::weights},
-                                                          {6, Category::saved_activations},  // by its view
-                                                          {8, Category::temporaries},
-                                                          {9, Category::head},
-                                                          {10, Category::temporaries},  // a block reads it
-                                                          {12, Category::gradients},    // to be reduced
-                                                          {14, Category::gradients}});
+  CHECK(categories(report) ==
+        std::map<ValueId, Category>{{4, Category::weights},
+                                    {6, Category::saved_activations},  // through its view
+                                    {8, Category::temporaries},
+                                    {9, Category::head},
+                                    {10, Category::temporaries},  // read by a block
+                                    {12, Category::gradients},    // reduced later
+                                    {14, Category::gradients}});
   CHECK(report.bytes_of(InputKind::parameter) == 256);
   CHECK(report.bytes_of(InputKind::optimizer) == 256);
   CHECK(report.bytes_of(InputKind::buffer) == 40);
@@ -91,7 +92,7 @@ TEST_CASE("each storage of a step has the category of what made it and what read
 
 TEST_CASE("live bytes follow views, collectives in flight, and last reads") {
   const MemoryReport report = report_of(verified_graph(kStep));
-  // What a reduction sends stays until its wait, the node after it.
+  // The input of a reduction is live until its wait, the next node.
   CHECK(report.live_bytes ==
         std::vector<std::int64_t>{512, 512, 1024, 512, 1024, 1536, 1536, 1024, 1536, 512, 768, 768, 256, 0});
   CHECK(report.peak_node == 5);
@@ -110,7 +111,7 @@ TEST_CASE("live bytes follow views, collectives in flight, and last reads") {
   CHECK(report.largest[0].storage.end == 8);
 }
 
-TEST_CASE("what a bucket sends and receives is the bucket's, what is unpacked are weights and gradients") {
+TEST_CASE("buffers of a bucket's collective are buckets, and unpacked values are weights and gradients") {
   const MemoryReport report = report_of(verified_graph(R"(graph buckets
 block layers.0
 parameter %0: f32[64] layers.0.a
@@ -140,7 +141,7 @@ return
                                                           {11, Category::gradients}});
 }
 
-TEST_CASE("casts on the way to a gather are weights, casts on the way to a reduction are gradients") {
+TEST_CASE("casts before a gather are weights, casts before a reduction are gradients") {
   const MemoryReport report = report_of(verified_graph(R"(graph casts
 parameter %0: f32[64] w
 batch %1: bf16[128] x
@@ -182,7 +183,7 @@ return
         std::map<ValueId, Category>{{2, Category::gradients}, {3, Category::temporaries}});
 }
 
-TEST_CASE("an op in place and a result in its operand's memory count their bytes once") {
+TEST_CASE("an in-place op and a result that reuses its operand's memory count their bytes once") {
   const MemoryReport in_place = report_of(verified_graph(R"(graph in_place
 batch %0: f32[64] x
 forward
@@ -219,25 +220,25 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
     REQUIRE(sum(report.peak_bytes) == plan.live_peak_bytes);
     REQUIRE(report.arena_bytes == plan.live_peak_bytes + report.fragmentation_bytes());
     REQUIRE(report.live_bytes.size() == graph.nodes.size());
-    // The same again from the offsets: two storages that stand at once never begin at the same place.
+    // Recomputes the bytes from the offsets: two live storages never have the same offset.
     const DefUse def_use(graph);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      std::map<std::int64_t, std::int64_t> standing;
+      std::map<std::int64_t, std::int64_t> live;
       for (ValueId v = 0; v < graph.value_count(); ++v)
         if (plan.offsets[v] >= 0 && def_use.maker(v) <= static_cast<int>(i) &&
             plan.ends[v] >= static_cast<int>(i))
-          standing[plan.offsets[v]] = planned_bytes(graph.values[v].type, plan.alignment);
+          live[plan.offsets[v]] = planned_bytes(graph.values[v].type, plan.alignment);
       for (const Workspace& workspace : plan.workspaces)
         if (workspace.start <= static_cast<int>(i) && static_cast<int>(i) <= workspace.wait)
-          standing[workspace.offset] = planned_bytes(workspace.bytes, plan.alignment);
+          live[workspace.offset] = planned_bytes(workspace.bytes, plan.alignment);
       std::int64_t bytes = 0;
-      for (const auto& [offset, size] : standing) bytes += size;
+      for (const auto& [offset, size] : live) bytes += size;
       REQUIRE(report.live_bytes[i] == bytes);
     }
   }
 }
 
-TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
+TEST_CASE("the memory of a CPU reduce-scatter is a workspace from its start to its wait") {
   const Graph graph = verified_graph(kStep);
   const MemoryPlan plan = plan_memory(graph, memory_needs(TargetDevice::cpu));
   const MemoryReport report = report_memory(graph, plan);
@@ -247,7 +248,7 @@ TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, fro
   CHECK(workspace.bytes == 512);
   CHECK(workspace.begin == 10);
   CHECK(workspace.end == 11);
-  // The gradient, what arrives, and the shard.
+  // The gradient, the received contributions and the shard.
   CHECK(report.live_bytes[10] == 512 + 512 + 256);
   CHECK(report.live_peak_bytes == plan.live_peak_bytes);
 }
@@ -311,7 +312,7 @@ TEST_CASE("the page holds every node, storage and collective of the graph, and i
   CHECK(page == memory_timeline(graph, report_of(graph)));
 }
 
-TEST_CASE("the live bytes that the page adds up from its storages are the report's on random graphs") {
+TEST_CASE("the page's sums of live bytes equal the report on random graphs") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Graph graph = random_graph(seed, 100);
     const MemoryReport report = report_of(graph);
@@ -326,7 +327,7 @@ TEST_CASE("the live bytes that the page adds up from its storages are the report
   }
 }
 
-TEST_CASE("names cannot leave the page's data or title") {
+TEST_CASE("names are escaped in the page's data and title") {
   Graph graph = verified_graph(kStep);
   const std::string evil = "</script><script>alert(1)</script><!-- \"\\ & \x01 \xc3\xa9";
   const std::string plain = memory_timeline(graph, report_of(graph));
@@ -344,7 +345,7 @@ TEST_CASE("names cannot leave the page's data or title") {
   CHECK(page.find("<title>&lt;/script>") != std::string::npos);
 }
 
-TEST_CASE("the page asks for nothing outside of itself") {
+TEST_CASE("the page loads nothing") {
   const Graph graph = verified_graph(kStep);
   const std::string page = memory_timeline(graph, report_of(graph));
   for (const char* const word : {"http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "import("})
