@@ -1,8 +1,9 @@
-// Packs the operands of several collectives with cat, starts one collective, and takes its result apart. A
-// gather qualifies only if it depends on its parameter alone, because it moves up to the first member of its
-// bucket. A reduction that depends on another reduction stays out: one bucket with both would be a cycle.
-// Gradients that are all cast from one dtype are packed before the cast and cast once. New nodes are only
-// collected with their wanted places; finish() edits the graph once, with one stable topological sort.
+// Packs the operands of several collectives with cat, starts one collective, and splits its result.
+// A gather qualifies only if it depends on its parameter alone, because it moves up to the first
+// member of its bucket. A reduction that depends on another reduction is excluded: one bucket with
+// both would be a cycle. Gradients that are all cast from one dtype are packed before the cast and
+// cast once. New nodes are collected with their places; finish() edits the graph once, with one
+// stable topological sort.
 #include "compiler/analysis/bucketing.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ constexpr std::string_view kSplit = "aten.split_with_sizes.default";
 
 ValueId first_operand(const Node& node) { return operand(node, 0); }
 
-// Whether a gather depends on the parameter alone, so that it can be done earlier.
+// True where a gather depends on the parameter alone, so that it can move up.
 bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters, const DefUse& def_use,
                        NodeIndex start) {
   ValueId id = first_operand(graph.nodes[start]);
@@ -39,8 +40,8 @@ bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters
   return id == graph.inputs[parameters[start]].value;
 }
 
-// For each node whether what it reads was computed from a gradient that a collective of this kind reduced.
-// Random ops keep their order, so each depends on those before it.
+// Returns for each node whether its operands depend on a gradient that a collective of this kind
+// reduced. Random ops keep their order, so each depends on the previous ones.
 IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& parameters, CollectiveKind kind) {
   IdMap<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
   bool drawn = false;
@@ -58,7 +59,8 @@ IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& paramet
   return depends;
 }
 
-// What may share a collective.
+// Collectives with equal keys may share one collective: bucket, phase, gathers, group,
+// ranks, dtype.
 using Key = std::tuple<std::string, Phase, bool, std::string, std::int64_t, DType>;
 using Members = std::vector<const FsdpCollective*>;
 
@@ -76,21 +78,22 @@ class Bucketing {
     std::get<bool>(key) ? gather(key, members) : reduce(key, members);
   }
 
-  // What one scatter brought is summed before it is taken apart; anything else is packed first.
+  // Packs first, except where one reduce-scatter's result is only split: its whole result is then
+  // reduced before the split.
   void sum(const Key& key, Members members) {
     sort(members);
     const auto [place, gradients, lengths, total] = contents(members, 1);
     const NodeIndex split = split_for(gradients);
     if (split >= 0) dropped_.push_back(split);
     const ValueId packed = split >= 0 ? first_operand(graph_.nodes[split])
-                                      : pack(place, key, {before_their_casts(gradients)}, 0, {total});
+                                      : pack(place, key, {before_casts(gradients)}, 0, {total});
     const ValueId whole =
         start_and_wait(kAllReduce, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
-    take_apart(place, key, whole, lengths, members);
+    split_whole(place, key, whole, lengths, members);
   }
 
-  // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and
-  // the single collectives away.
+  // Inserts the new nodes at their places, moves readers after their new operands, and removes the
+  // single collectives. Call once, after the last bucket.
   void finish() {
     replacement_.resize(graph_.values.size(), kNoValue);
     replace_uses(graph_, replacement_);
@@ -100,18 +103,18 @@ class Bucketing {
     for (std::size_t i = 0; i < keep.size(); ++i)
       if (keep[i]) places.push_back(places_[i]);
     keep_nodes(graph_, keep);
-    add_and_reorder(graph_, std::move(places), std::move(made_), made_places_);
+    add_and_reorder(graph_, std::move(places), std::move(new_nodes_), new_places_);
   }
 
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // What the members send, and where the last of them starts.
+  // Operands of the members, and the start of the last member.
   struct Contents {
     Place last{0, 0};
     std::vector<ValueId> operands = {};
-    std::vector<std::int64_t> lengths = {};  // of each operand in `pieces` equal pieces: of one of them
-    std::int64_t total = 0;                  // of the lengths
+    std::vector<std::int64_t> lengths = {};  // of one of `pieces` equal pieces of each operand
+    std::int64_t total = 0;                  // sum of the lengths
   };
   Contents contents(const Members& members, std::int64_t pieces) const {
     Contents c;
@@ -124,20 +127,20 @@ class Bucketing {
     return c;
   }
 
-  // Appends a node at `place`; finish() sorts it in.
+  // Appends a node at `place`; finish() inserts it.
   std::vector<ValueId> emit(Place place, const Key& key, std::string op, std::vector<Argument> args,
                             std::vector<TensorType> types, ValueId views = kNoValue) {
-    Node made{.op = std::move(op),
+    Node node{.op = std::move(op),
               .args = std::move(args),
               .results = {},
               .phase = std::get<Phase>(key),
               .module = std::get<0>(key),
               .origin = std::string(origin_)};
     for (TensorType& type : types)
-      made.results.push_back(graph_.add_value({std::move(type), views, kNoValue}));
-    std::vector<ValueId> results = made.results;
-    made_.push_back(std::move(made));
-    made_places_.push_back(place);
+      node.results.push_back(graph_.add_value({std::move(type), views, kNoValue}));
+    std::vector<ValueId> results = node.results;
+    new_nodes_.push_back(std::move(node));
+    new_places_.push_back(place);
     return results;
   }
   ValueId view(Place place, const Key& key, ValueId of, std::vector<std::int64_t> sizes) {
@@ -177,7 +180,7 @@ class Bucketing {
       replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
   }
 
-  // Shards may be cast right before they are gathered; the casts come along to where the bucket starts.
+  // Moves casts of shards right before a gather to the start of the bucket.
   void hoist(const std::vector<ValueId>& shards, Place place) {
     for (ValueId id : shards) {
       NodeIndex i = def_use_.maker(id);
@@ -191,7 +194,7 @@ class Bucketing {
   void reduce(const Key& key, const Members& members) {
     const auto ranks = std::get<std::int64_t>(key);
     const auto [place, gradients, lengths, total] = contents(members, ranks);
-    const std::vector<ValueId> sources = before_their_casts(gradients);
+    const std::vector<ValueId> sources = before_casts(gradients);
     UseList rows;
     for (std::size_t k = 0; k < members.size(); ++k)
       rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
@@ -199,10 +202,10 @@ class Bucketing {
     const ValueId flat = view(place, key, packed, {ranks * total});
     const ValueId shard = start_and_wait(kReduceScatter, place, key,
                                          {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
-    take_apart(place, key, shard, lengths, members);
+    split_whole(place, key, shard, lengths, members);
   }
 
-  // Side by side along `dim`, then cast to the bucket's dtype.
+  // Concatenates `parts` along `dim` and casts the result to the bucket's dtype.
   ValueId pack(Place place, const Key& key, UseList parts, std::int64_t dim,
                const std::vector<std::int64_t>& sizes) {
     const DType from = type(parts.values[0]).dtype, to = std::get<DType>(key);
@@ -213,9 +216,9 @@ class Bucketing {
                 {contiguous(to, sizes)})[0];
   }
 
-  // Each member's readers get their part of the flat `whole`.
-  void take_apart(Place place, const Key& key, ValueId whole, const std::vector<std::int64_t>& lengths,
-                  const Members& members) {
+  // Splits the flat `whole`; readers of each member read its part.
+  void split_whole(Place place, const Key& key, ValueId whole, const std::vector<std::int64_t>& lengths,
+                   const Members& members) {
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(std::get<DType>(key), {length}));
     const std::vector<ValueId> parts = emit(place, key, std::string(kSplit),
@@ -223,9 +226,10 @@ class Bucketing {
     for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
   }
 
-  // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast
-  // once: they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
-  std::vector<ValueId> before_their_casts(const std::vector<ValueId>& operands) {
+  // Returns the sources of the operands if all are cast from one dtype right before they are
+  // reduced. They are then packed and cast once, so they wait for their bucket in the smaller
+  // dtype. Otherwise returns the operands.
+  std::vector<ValueId> before_casts(const std::vector<ValueId>& operands) {
     std::vector<ValueId> sources;
     std::vector<NodeIndex> casts;
     for (const ValueId operand : operands) {
@@ -243,15 +247,15 @@ class Bucketing {
     return sources;
   }
 
-  // The bucket's split that makes just these values, each for one reader; -1: there is none.
+  // Returns the bucket's split with exactly these results, each with one reader, or -1.
   NodeIndex split_for(const std::vector<ValueId>& values) const {
-    const NodeIndex made = def_use_.maker(values[0]);
-    if (made < 0) return -1;
-    const Node& split = graph_.nodes[made];
+    const NodeIndex maker = def_use_.maker(values[0]);
+    if (maker < 0) return -1;
+    const Node& split = graph_.nodes[maker];
     if (split.op != kSplit || !made_by_bucketing(split) || split.results != values) return -1;
     const bool once = std::all_of(values.begin(), values.end(),
                                   [&](ValueId id) { return def_use_.readers(id).size() == 1; });
-    return once ? made : -1;
+    return once ? maker : -1;
   }
 
   static void sort(Members& members) {
@@ -266,8 +270,8 @@ class Bucketing {
   std::vector<NodeIndex> dropped_;
   DefUse def_use_;
   IdMap<Place> places_;
-  std::vector<Node> made_;
-  std::vector<Place> made_places_;
+  std::vector<Node> new_nodes_;
+  std::vector<Place> new_places_;
 };
 
 }  // namespace
@@ -277,7 +281,7 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const DefUse def_use(graph);
   const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter);
   const IdMap<NodeIndex> waits = waits_of_starts(graph);
-  std::vector<FsdpCollective> found;
+  std::vector<FsdpCollective> collectives;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
     const std::optional<Collective> c = collective_of(start);
@@ -289,18 +293,18 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
     if (wait < 0 || type.sizes.size() != 1) continue;
     if (gathers ? !gathers_parameter(graph, parameters, def_use, i) : depends[i] || c->reduction != "sum")
       continue;
-    FsdpCollective one{.parameter = parameters[i],
-                       .start = i,
-                       .wait = wait,
-                       .kind = c->kind,
-                       .phase = start.phase,
-                       .group = std::string(c->group),
-                       .ranks = c->ranks,
-                       .dtype = type.dtype};
-    one.bytes = storage_bytes(gathers ? graph.value(start.results[0]).type : type);
-    found.push_back(std::move(one));
+    FsdpCollective collective{.parameter = parameters[i],
+                              .start = i,
+                              .wait = wait,
+                              .kind = c->kind,
+                              .phase = start.phase,
+                              .group = std::string(c->group),
+                              .ranks = c->ranks,
+                              .dtype = type.dtype};
+    collective.bytes = storage_bytes(gathers ? graph.value(start.results[0]).type : type);
+    collectives.push_back(std::move(collective));
   }
-  return found;
+  return collectives;
 }
 
 bool made_by_bucketing(const Node& node) {
@@ -313,7 +317,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
   const DefUse def_use(graph);
   const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::all_reduce);
   const IdMap<NodeIndex> waits = waits_of_starts(graph);
-  std::deque<FsdpCollective> sums;  // addresses stay
+  std::deque<FsdpCollective> sums;  // a deque keeps addresses valid
   std::map<Key, Members> by_key;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
@@ -324,8 +328,8 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
     const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
     if (wait < 0 || type.sizes.size() != 1) continue;
-    const NodeIndex made = def_use.maker(first_operand(start));
-    const Node* source = made == kNoNode ? nullptr : &graph.nodes[made];
+    const NodeIndex maker = def_use.maker(first_operand(start));
+    const Node* source = maker == kNoNode ? nullptr : &graph.nodes[maker];
     const std::string& bucket =
         source != nullptr && made_by_bucketing(*source) ? source->module : graph.inputs[parameters[i]].bucket;
     sums.push_back({.parameter = parameters[i], .start = i, .wait = wait});
@@ -349,11 +353,13 @@ Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collec
   std::map<Key, Members> by_key;
   std::size_t alone = 0;
   for (std::size_t i = 0; i < collectives.size(); ++i) {
-    const FsdpCollective& one = collectives[i];
+    const FsdpCollective& collective = collectives[i];
     if (buckets[i].empty()) {
       ++alone;
     } else {
-      by_key[{buckets[i], one.phase, one.gathers(), one.group, one.ranks, one.dtype}].push_back(&one);
+      by_key[{buckets[i], collective.phase, collective.gathers(), collective.group, collective.ranks,
+              collective.dtype}]
+          .push_back(&collective);
     }
   }
   Bucketing bucketing(graph, origin);

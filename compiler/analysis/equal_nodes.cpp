@@ -1,7 +1,7 @@
-// Hash and equality of nodes for value numbering. Floating-point arguments are compared by their bits:
-// operator== would merge 0.0 with -0.0 and would never match a nan. Only op and arguments enter the hash;
-// result types are compared afterwards. Whether a storage may be shared is decided at its root, so that one
-// overwritten view marks all views.
+// Hash and equality of nodes for value numbering. Floating-point arguments are compared by their
+// bits: operator== would merge 0.0 with -0.0 and would never match a nan. Only op and arguments are
+// hashed; result types are compared afterwards. Whether a storage may be shared is decided at its
+// root, so that one overwritten view marks all views.
 #include "compiler/analysis/equal_nodes.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::size_t hash_node(const Node& node) {
 
 namespace {
 
-// Bit for bit: 0.0 and -0.0 are different numbers here, and a nan is equal to itself.
+// Compares bits: 0.0 and -0.0 differ, and a nan equals itself.
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
@@ -92,10 +92,10 @@ bool equal_nodes(const Graph& graph, const Node& a, const Node& b) {
 }
 
 void merge_equal_nodes(Graph& graph, const std::function<bool(NodeIndex)>& mergeable,
-                       const std::function<bool(NodeIndex, NodeIndex)>& alike) {
+                       const std::function<bool(NodeIndex, NodeIndex)>& same_context) {
   const auto hash = [&](NodeIndex i) { return hash_node(graph.nodes[i]); };
   const auto equal = [&](NodeIndex a, NodeIndex b) {
-    return alike(a, b) && equal_nodes(graph, graph.nodes[a], graph.nodes[b]);
+    return same_context(a, b) && equal_nodes(graph, graph.nodes[a], graph.nodes[b]);
   };
   std::unordered_set<NodeIndex, decltype(hash), decltype(equal)> first_of_kind(16, hash, equal);
   const IdMap<bool> own = need_own_storage(graph);
@@ -115,7 +115,7 @@ void merge_equal_nodes(Graph& graph, const std::function<bool(NodeIndex)>& merge
       replacement[node.results[k]] = graph.nodes[*first].results[k];
     keep[static_cast<std::size_t>(i)] = false;
   }
-  replace_uses(graph, replacement);  // the marks of views
+  replace_uses(graph, replacement);  // for the marks of views
   keep_nodes(graph, keep);
 }
 

@@ -1,4 +1,4 @@
-// Value numbering: nodes that compute the same, op and arguments bit for bit, become one.
+// Value numbering: merges nodes that compute the same, with op and arguments equal bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace rondo::ir {
 
-// Of op and arguments.
+// Hashes op and arguments.
 std::size_t hash_node(const Node& node);
-// Op, arguments and result types; not module, phase or origin. 0.0 and -0.0 are different, and a nan is equal
-// to itself.
+// Compares op, arguments and result types, but not module, phase or origin. 0.0 and -0.0 differ,
+// and a nan equals itself.
 bool equal_nodes(const Graph& graph, const Node& a, const Node& b);
 
-// For each value whether its storage is overwritten or becomes the new content of an input: it needs one of
-// its own, so its node is never merged with an equal one.
+// Returns for each value whether its storage is overwritten or becomes the new content of an input.
+// It then needs its own storage, so its node is never merged with an equal one.
 IdMap<bool> need_own_storage(const Graph& graph);
 
-// Readers of a node read the first equal one instead, and the node goes, if both are `mergeable`, need no
-// storage of their own, and are `alike` in what equal_nodes does not compare: an equivalence, as equality is.
-// Both are asked about nodes as they stand in `graph`.
+// Removes a node where an equal earlier one exists, and lets its readers read the first equal one.
+// Both must be `mergeable`, must need no storage of their own, and must have the `same_context`, an
+// equivalence over what equal_nodes does not compare. Both callbacks take indices into `graph`.
 void merge_equal_nodes(Graph& graph, const std::function<bool(NodeIndex)>& mergeable,
-                       const std::function<bool(NodeIndex, NodeIndex)>& alike);
+                       const std::function<bool(NodeIndex, NodeIndex)>& same_context);
 
 }  // namespace rondo::ir

@@ -52,7 +52,7 @@ ForwardValues::ForwardValues(const Graph& graph, const CompileOptions& options)
         leaves_[source] = true;
     });
 
-  const IdMap<bool> kept = kept_gathered(graph, options.reshard_after_forward);
+  const IdMap<bool> keeps_gathered = kept_gathered(graph, options.reshard_after_forward);
   gathered_again_.assign(graph.nodes.size(), false);
   optional_.assign(graph.nodes.size(), false);
   of_block_.resize(graph.blocks.size());
@@ -60,7 +60,7 @@ ForwardValues::ForwardValues(const Graph& graph, const CompileOptions& options)
     const Node& node = graph.nodes[i];
     if (node.phase != Phase::forward || !makes_storage(graph, node)) continue;
     if (parameters_[i] >= 0) {
-      gathered_again_[i] = !kept[parameters_[i]] && may_run_twice(graph, node, options);
+      gathered_again_[i] = !keeps_gathered[parameters_[i]] && may_run_twice(graph, node, options);
     } else if (blocks_[i] >= 0) {
       optional_[i] = !leaves_[i] && may_run_twice(graph, node, options);
       of_block_[blocks_[i]].push_back(i);
@@ -113,13 +113,13 @@ RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute) {
     if (!seen[id]) open.push_back(id);
     seen[id] = true;
   };
-  const auto keep = [&](ValueId root) {
+  const auto save = [&](ValueId root) {
     const NodeIndex node = def_use.maker(root);
     if (node < 0 || blocks[node] < 0 || parameters[node] >= 0) return;
-    plan.kept.push_back(root);
-    plan.kept_bytes += storage_bytes(graph.value(root).type);
+    plan.saved.push_back(root);
+    plan.saved_bytes += storage_bytes(graph.value(root).type);
   };
-  IdMap<bool> kept(graph.values.size(), false);
+  IdMap<bool> saved(graph.values.size(), false);
   for (const Node& reader : graph.nodes) {
     if (!is_backward(reader)) continue;
     for_each_operand(reader, need);
@@ -131,9 +131,9 @@ RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute) {
       if (recompute[node]) {
         plan.again[node] = true;
         for_each_operand(graph.nodes[node], need);
-      } else if (const ValueId root = roots[id]; !kept[root]) {
-        kept[root] = true;
-        keep(root);
+      } else if (const ValueId root = roots[id]; !saved[root]) {
+        saved[root] = true;
+        save(root);
       }
     }
   }

@@ -58,8 +58,8 @@ class ForwardValues {
 struct RecomputePlan {
   IdMap<bool> again;  // by node: the backward recomputes it
   // Storages of blocks that the backward reads, without gathered parameters.
-  std::vector<ValueId> kept;
-  std::int64_t kept_bytes = 0;
+  std::vector<ValueId> saved;
+  std::int64_t saved_bytes = 0;
 };
 RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute);
 

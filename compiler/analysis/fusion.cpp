@@ -1,6 +1,7 @@
-// Indices of nodes must stay valid while a pass looks for matches. So nothing moves before finish(): nodes
-// that were taken are flagged, new ones wait in a list above their anchor, and replaced values are entries of
-// a table. take() checks all nodes before it flags any of them, so a match is taken whole or not at all.
+// Node indices must stay valid while a pass searches for matches, so nothing moves before
+// finish(). Nodes that are taken are flagged, new ones wait in a list before their anchor, and
+// replaced values are in a table. take() checks all nodes before it flags any, so a match is
+// taken completely or not at all.
 #include "compiler/analysis/fusion.h"
 
 #include <fmt/format.h>
@@ -42,8 +43,8 @@ NodeIndex Fusion::maker(ValueId id, std::string_view op) const {
 
 bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
                   const std::vector<ValueId>& operands) {
-  const auto holds = [](const auto& list, auto one) {
-    return std::find(list.begin(), list.end(), one) != list.end();
+  const auto holds = [](const auto& list, auto item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
   };
   const auto among = [&](NodeIndex i) { return holds(nodes, i); };
   for (ValueId id : operands)
@@ -83,7 +84,7 @@ Notes Fusion::finish() {
   }
   replace_uses(graph_, replacement_);
   Notes notes;
-  for (const auto& [what, count] : fused_) notes.push_back(fmt::format("fused {} {}", count, what));
+  for (const auto& [pattern, count] : fused_) notes.push_back(fmt::format("fused {} {}", count, pattern));
   return notes;
 }
 

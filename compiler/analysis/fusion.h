@@ -15,9 +15,9 @@
 
 namespace rondo::ir {
 
-// Whether the node is the sum (aten.add.Tensor, alpha 1) of these two, in either order.
+// True for a sum (aten.add.Tensor, alpha 1) of `a` and `b`, in either order.
 bool is_sum(const Node& node, ValueId a, ValueId b);
-// The operand of a sum besides `known`, kNoValue if `known` is none.
+// Returns the operand of a sum other than `known`, or kNoValue where `known` is no operand.
 ValueId other_operand(const Node& node, ValueId known);
 // True where the node only converts its operand to `dtype`.
 bool is_cast(const Node& node, DType dtype);
@@ -51,11 +51,11 @@ class Fusion {
   // Inserts a node before node `before`, with its phase and module.
   std::vector<ValueId> insert(NodeIndex before, std::string op, std::vector<Argument> args,
                               std::vector<TensorType> types);
-  // Readers of `old` read `by`, which must be new.
+  // Makes readers of `old` read `by`, which must be new.
   void replace(ValueId old, ValueId by) { replacement_[old] = by; }
 
-  // Counts a match for the notes.
-  void count(const std::string& what) { ++fused_[what]; }
+  // Counts a fused pattern, for the notes.
+  void count(const std::string& pattern) { ++fused_[pattern]; }
   Notes finish();
 
  private:

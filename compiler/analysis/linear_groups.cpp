@@ -1,6 +1,6 @@
-// A weight is a value whose maker has a parameter's name as its module. Forward and backward of a layer are
-// found by the parameter, since the backward may gather it again. The gradients of x are added two at a time;
-// if that ends in one sum of these alone, it is what one product can make.
+// A weight is a value whose maker has a parameter's name as its module. The parameter connects
+// forward and backward of a layer, since the backward may gather it again. The gradients of x are
+// added two at a time. If that ends in one sum of only these gradients, one product can compute it.
 #include "compiler/analysis/linear_groups.h"
 
 #include <algorithm>
@@ -26,10 +26,10 @@ class LinearFinder {
   }
 
   std::vector<LinearGroup> run() const {
-    std::vector<LinearGroup> found = groups();
-    std::erase_if(found,
+    std::vector<LinearGroup> result = groups();
+    std::erase_if(result,
                   [&](LinearGroup& group) { return group.linears.size() < 2 || !match_backward(group); });
-    return found;
+    return result;
   }
 
  private:
@@ -42,14 +42,14 @@ class LinearFinder {
   bool is_matrix(ValueId id) const {
     return type(id).sizes.size() == 2 && type(id) == contiguous(type(id).dtype, type(id).sizes);
   }
-  // The parameter that a value is a copy of, -1 if it is none.
+  // Returns the parameter of which a value is a copy, or -1.
   std::int32_t parameter_of(ValueId id) const {
-    const NodeIndex made = def_use_.maker(id);
-    return made == kNoNode ? -1 : parameters_[made];
+    const NodeIndex maker = def_use_.maker(id);
+    return maker == kNoNode ? -1 : parameters_[maker];
   }
 
   std::vector<LinearGroup> groups() const {
-    std::vector<LinearGroup> found;
+    std::vector<LinearGroup> result;
     std::map<std::pair<ValueId, NodeIndex>, std::size_t> index;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       const std::optional<Linear> linear = linear_at(i);
@@ -58,14 +58,14 @@ class LinearFinder {
       NodeIndex unit = kNoNode;
       for (NodeIndex reads : def_use_.readers(linear->y))
         if (node(reads).op == kGatedUnit) unit = reads;
-      const auto [at, is_new] = index.emplace(std::pair(x, unit), found.size());
-      if (is_new) found.push_back({.x = x});
-      found[at->second].linears.push_back(*linear);
+      const auto [at, is_new] = index.emplace(std::pair(x, unit), result.size());
+      if (is_new) result.push_back({.x = x});
+      result[at->second].linears.push_back(*linear);
     }
-    return found;
+    return result;
   }
 
-  // x [T, D] times the transposed weight [N, D].
+  // Matches x [T, D] times the transposed weight [N, D].
   std::optional<Linear> linear_at(NodeIndex i) const {
     if (!is(i, kProduct, Phase::forward)) return std::nullopt;
     const NodeIndex transposed = def_use_.maker(operand(node(i), 1));
@@ -76,15 +76,16 @@ class LinearFinder {
     return linear;
   }
 
-  // Whether all layers have a backward of the one form, or none has any.
+  // Matches the backward of all layers. Returns false unless all have it in the same form, or none
+  // has it.
   bool match_backward(LinearGroup& group) const {
     const auto has = [&](const Linear& linear) { return of_input_.contains(linear.parameter); };
     group.backward = std::any_of(group.linears.begin(), group.linears.end(), has);
     if (!group.backward) return true;
     for (Linear& linear : group.linears) {
-      const auto found = of_input_.find(linear.parameter);
-      if (found == of_input_.end() || found->second.size() != 1) return false;
-      linear.of_input = found->second[0];
+      const auto products = of_input_.find(linear.parameter);
+      if (products == of_input_.end() || products->second.size() != 1) return false;
+      linear.of_input = products->second[0];
       linear.grad = operand(node(linear.of_input), 0);
       linear.backward_weight = operand(node(linear.of_input), 1);
       if (type(linear.grad) != type(linear.y) || type(linear.backward_weight) != type(linear.weight))
@@ -110,7 +111,7 @@ class LinearFinder {
     return false;
   }
 
-  // Sums of the gradients of x with each other, until one is left.
+  // Finds the sums of the gradients of x with each other. Returns true if one sum remains.
   bool find_sums(LinearGroup& group) const {
     std::vector<ValueId> left;
     for (const Linear& linear : group.linears) left.push_back(result(linear.of_input));
@@ -124,22 +125,22 @@ class LinearFinder {
       group.sums.push_back(sum);
       left[i] = result(sum);
       std::erase(left, other);
-      i = static_cast<std::size_t>(-1);  // from the beginning
+      i = static_cast<std::size_t>(-1);  // restart
     }
     return left.size() == 1;
   }
 
   const Graph& graph_;
   const DefUse& def_use_;
-  IdMap<std::int32_t> parameters_;                           // of each node
-  std::map<std::int32_t, std::vector<NodeIndex>> of_input_;  // products of the backward with a parameter
+  IdMap<std::int32_t> parameters_;                           // by node
+  std::map<std::int32_t, std::vector<NodeIndex>> of_input_;  // backward products by parameter
 };
 
 }  // namespace
 
 bool LinearGroup::reads_forward_weights() const {
   return backward && std::all_of(linears.begin(), linears.end(),
-                                 [](const Linear& one) { return one.backward_weight == one.weight; });
+                                 [](const Linear& l) { return l.backward_weight == l.weight; });
 }
 
 std::vector<LinearGroup> linear_groups(const Graph& graph, const DefUse& def_use) {

@@ -1,7 +1,7 @@
-// The greedy rule for a knapsack: the class with the most seconds per byte goes first. Keeping one value
-// changes which others must be computed again, so the recompute plan is made anew after each choice and the
-// worth of every class with it. If a class does not fit whole, bisection finds in how many of the last blocks
-// it does. Each class is tried once, which bounds the loop.
+// Greedy rule for a knapsack: the class with the most seconds per byte goes first. Saving one value
+// changes which others must be recomputed, so each choice renews the recompute plan and the worth
+// of every class. If a class does not fit completely, bisection finds the number of last blocks in
+// which it fits. Each class is tried once, which bounds the loop.
 #include "compiler/analysis/memory_budget.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
-// Optional nodes in the same place of each block, in the order of the blocks.
+// Optional nodes at the same position of each block, in the order of the blocks.
 using NodeClass = std::vector<NodeIndex>;
 
 std::vector<NodeClass> node_classes(const Graph& graph, const ForwardValues& forward) {
@@ -51,10 +51,10 @@ class Filler {
     update();
   }
 
-  std::int64_t kept_bytes() const { return plan_.kept_bytes; }
+  std::int64_t saved_bytes() const { return plan_.saved_bytes; }
   std::int64_t bytes_of_none() const {
     return plan_recompute(graph_, forward_.recompute_all_but(IdMap<bool>(graph_.nodes.size(), true)))
-        .kept_bytes;
+        .saved_bytes;
   }
 
   IdMap<bool> fill(std::int64_t limit) {
@@ -76,7 +76,7 @@ class Filler {
  private:
   void update() { plan_ = plan_recompute(graph_, forward_.recompute_all_but(keep_)); }
 
-  // 0 where nothing would be saved.
+  // Returns 0 where saving the class saves no time.
   double seconds_per_byte(const NodeClass& nodes) const {
     double seconds = 0, bytes = 1;
     for (std::size_t i : nodes) {
@@ -87,12 +87,12 @@ class Filler {
     return seconds / bytes;
   }
 
-  // Keeps the class in as many of the last blocks as fit.
+  // Saves the class in as many of the last blocks as fit.
   void take(const NodeClass& nodes, std::int64_t limit) {
     std::size_t fits = 0, fails = nodes.size() + 1;
     for (std::size_t count = nodes.size(); fits + 1 < fails; count = (fits + fails) / 2) {
       mark(nodes, count);
-      (plan_.kept_bytes <= limit ? fits : fails) = count;
+      (plan_.saved_bytes <= limit ? fits : fails) = count;
     }
     mark(nodes, fits);
   }
@@ -113,21 +113,22 @@ class Filler {
 
 MemoryDecision fill_budget(const Graph& graph, const ForwardValues& forward, const CompileOptions& options) {
   Filler filler(graph, forward, options.device);
-  const std::int64_t least = filler.kept_bytes();
+  const std::int64_t least = filler.saved_bytes();
   std::int64_t limit = static_cast<std::int64_t>(options.memory_budget_gib * kGib);
   if (limit == 0) {
-    const std::int64_t most = std::max(filler.bytes_of_none(), least);  // no block may save anything
+    const std::int64_t most = std::max(filler.bytes_of_none(), least);  // blocks may save nothing
     limit = least + static_cast<std::int64_t>(options.memory_budget * static_cast<double>(most - least));
   }
   if (limit < least)
-    throw Error(ExitCode::config,
-                fmt::format("compile.memory_budget_gib = {:.4g} must be at least {:.4g}: so much leaves the "
-                            "blocks of {}; use a smaller batch or a shorter sequence",
-                            options.memory_budget_gib, static_cast<double>(least) / kGib, graph.name));
+    throw Error(
+        ExitCode::config,
+        fmt::format("compile.memory_budget_gib = {:.4g} must be at least {:.4g}, the bytes of {} that "
+                    "are always saved; use a smaller batch or a shorter sequence",
+                    options.memory_budget_gib, static_cast<double>(least) / kGib, graph.name));
   MemoryDecision decision{filler.fill(limit), {}};
-  decision.notes.push_back(fmt::format("budget: {:.1f} MiB of kept activations allowed, {:.1f} MiB kept",
+  decision.notes.push_back(fmt::format("budget: {:.1f} MiB of saved activations allowed, {:.1f} MiB saved",
                                        static_cast<double>(limit) / (1 << 20),
-                                       static_cast<double>(filler.kept_bytes()) / (1 << 20)));
+                                       static_cast<double>(filler.saved_bytes()) / (1 << 20)));
   return decision;
 }
 

@@ -1,8 +1,8 @@
-// Each policy is a list of the nodes that it wants kept. ForwardValues alone turns such a list into a
-// decision, so the policies cannot disagree about what may be computed again at all. min_cut is a minimum
-// vertex cut in each block: a node's capacity is its bytes, sources are dear nodes and those that are kept
-// anyway, sinks are what the backward reads. A selector that matches nothing is an error, since a typing
-// mistake would silently keep nothing.
+// Each policy is a list of nodes to save. ForwardValues alone turns such a list into a decision, so
+// the policies cannot disagree about what may be recomputed at all. min_cut is a minimum vertex cut
+// in each block: a node's capacity is its bytes, sources are expensive nodes and those that are
+// always saved, and sinks are the reads of the backward. A selector without a match is an error,
+// since a typo would silently save nothing.
 #include "compiler/analysis/memory_policy.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 namespace rondo::ir {
 namespace {
 
-using Keep = IdMap<bool>;  // for each node: what the policy wants kept
+using Keep = IdMap<bool>;  // by node: the policy saves it
 
 Keep keep_expensive(const Graph& graph) {
   Keep keep;
@@ -45,25 +45,27 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward, const Compi
     const std::string_view module = std::string_view(selector).substr(0, colons);
     const std::string_view op =
         colons == std::string::npos ? std::string_view() : std::string_view(selector).substr(colons + 2);
-    bool found = false;
+    bool has_match = false;
     for (NodeIndex i = 0; i < graph.node_count(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op != op || !forward.is_optional(i) || !matches_wildcard(module, node.module)) continue;
-      keep[i] = found = true;
+      keep[i] = has_match = true;
     }
-    if (found) continue;
-    const std::string nothing = fmt::format(
+    if (has_match) continue;
+    const std::string no_match = fmt::format(
         "compile.full_recompute_save_ops: \"{}\" matches no node of a block in {}", selector, graph.name);
     if (!options.is_stage)
-      throw Error(ExitCode::config,
-                  nothing + "; give MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
-    notes.push_back(nothing);
+      throw Error(
+          ExitCode::config,
+          no_match + "; give MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
+    notes.push_back(no_match);
   }
   return keep;
 }
 
-// In each block a minimum cut between what is there anyway (results of expensive ops) and what the backward
-// reads. What leaves the block is kept if it is read at all, and costs nothing more here.
+// In each block, a minimum cut between values that are available anyway (results of expensive ops)
+// and the reads of the backward. Values that leave the block are saved if they are read at all, at
+// no extra cost.
 Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
   Keep keep = keep_expensive(graph);
   const IdMap<bool> read_by_backward = forward.producers_read_by_backward();
@@ -79,9 +81,9 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
       if (keep[i] || !forward.is_optional(i)) cut.source(k);
       if (read_by_backward[i]) cut.sink(k);
       for_each_operand(graph.nodes[i], [&](ValueId id) {
-        const NodeIndex made = forward.producer(id);
-        if (made == kNoNode || forward.block(made) != block) return;
-        if (forward.is_optional(made)) cut.connect(place[made], k);
+        const NodeIndex producer = forward.producer(id);
+        if (producer == kNoNode || forward.block(producer) != block) return;
+        if (forward.is_optional(producer)) cut.connect(place[producer], k);
       });
     }
     const std::vector<bool> behind = cut.behind_cut();
@@ -117,7 +119,7 @@ MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) 
     case MemoryPolicy::budget:
       return fill_budget(graph, forward, options);
   }
-  RONDO_ASSERT(false, "no such memory policy");
+  RONDO_ASSERT(false, "unknown memory policy");
 }
 
 }  // namespace rondo::ir

@@ -1,3 +1,5 @@
+// Splits each node into an entry and an exit, so that a cut of nodes is a cut of edges, and
+// computes the maximum flow by Dinic's algorithm.
 #include "compiler/analysis/min_cut.h"
 
 #include <algorithm>

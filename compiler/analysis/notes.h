@@ -1,4 +1,4 @@
-// What a pass has to say, for the log and to the pipeline.
+// Notes of a pass, for the log and the pipeline.
 #pragma once
 
 #include <string>
@@ -6,20 +6,20 @@
 
 namespace rondo::ir {
 
-// Line by line: what a pass decided, what it could not do and why.
+// Lines about decisions of a pass, and about what it could not do and why.
 struct Notes : std::vector<std::string> {
   using std::vector<std::string>::vector;
-  bool unchanged = false;  // the graph is what it was, to the letter, and needs no other check
+  bool unchanged = false;  // the graph is unchanged and needs no further check
 };
 
-// Of a pass that finds nothing to do.
+// Returned by a pass that finds nothing to do.
 inline Notes unchanged(Notes notes = {}) {
   notes.unchanged = true;
   return notes;
 }
-// Of one that needs a graph without overwrites, where there are some: it leaves the graph alone.
+// Returned by a pass that needs a graph without overwrites and therefore changes nothing.
 inline Notes left_alone() {
-  return unchanged({"nothing done: nodes of this graph overwrite their operands already"});
+  return unchanged({"nothing done: nodes of this graph already overwrite their operands"});
 }
 
 }  // namespace rondo::ir

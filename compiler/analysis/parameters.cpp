@@ -14,8 +14,8 @@ IdMap<std::int32_t> parameters_of_nodes(const Graph& graph) {
   IdMap<std::int32_t> parameters;
   parameters.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
-    const auto found = index.find(node.module);
-    parameters.push_back(found == index.end() ? -1 : found->second);
+    const auto parameter = index.find(node.module);
+    parameters.push_back(parameter == index.end() ? -1 : parameter->second);
   }
   return parameters;
 }
@@ -41,16 +41,16 @@ IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(st
 }
 
 IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard) {
-  IdMap<bool> kept(graph.inputs.size(), reshard == ReshardAfterForward::never);
-  if (reshard != ReshardAfterForward::all_but_last) return kept;
+  IdMap<bool> keeps(graph.inputs.size(), reshard == ReshardAfterForward::never);
+  if (reshard != ReshardAfterForward::all_but_last) return keeps;
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   std::string_view last;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (parameters[i] >= 0 && graph.nodes[i].phase == Phase::forward)
       last = graph.inputs[parameters[i]].bucket;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-    kept[i] = !last.empty() && graph.inputs[i].bucket == last;
-  return kept;
+    keeps[i] = !last.empty() && graph.inputs[i].bucket == last;
+  return keeps;
 }
 
 }  // namespace rondo::ir

@@ -1,7 +1,8 @@
-// Kahn's topological sort with a priority queue: of the nodes whose operands are placed, the one with the
-// smallest wanted place goes next, ties by old index. That makes the sort stable. Random ops and host reads
-// form a chain of extra edges, since the drawn numbers and the exchanges between ranks depend on their order.
-// The return node is held out and appended last; a count that falls short means a cycle.
+// Kahn's topological sort with a priority queue. Among the nodes with all operands placed, the one
+// with the smallest requested place goes next, ties by old index, so the sort is stable. Random
+// ops and host reads form a chain of extra edges, since the drawn numbers and the exchanges
+// between ranks depend on their order. The return node is appended last. A count that falls short
+// means a cycle.
 #include "compiler/analysis/schedule.h"
 
 #include <iterator>
@@ -66,11 +67,11 @@ void reorder(Graph& graph, const IdMap<Place>& places) {
   graph.nodes = std::move(nodes);
 }
 
-void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> made,
-                     const std::vector<Place>& made_places) {
-  graph.nodes.insert(graph.nodes.end() - 1, std::make_move_iterator(made.begin()),
-                     std::make_move_iterator(made.end()));
-  places.insert(places.end() - 1, made_places.begin(), made_places.end());
+void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> nodes,
+                     const std::vector<Place>& node_places) {
+  graph.nodes.insert(graph.nodes.end() - 1, std::make_move_iterator(nodes.begin()),
+                     std::make_move_iterator(nodes.end()));
+  places.insert(places.end() - 1, node_places.begin(), node_places.end());
   reorder(graph, places);
 }
 

@@ -1,9 +1,10 @@
 // Buckets by size and overlap instead of by block.
 //
-// Walking the gathers (or reductions) of a phase in their order, the next one joins the bucket if both are so
-// small that starting them costs more than moving them, or if all of it still hides behind the compute
-// between the bucket before it and itself; a bucket never grows beyond kLargest. Times are the roofline and
-// the ring of compiler/plan/cost_model.h, so that all ranks decide alike.
+// Walks the gathers (or reductions) of a phase in their order. The next one joins the bucket if
+// both are so small that starting them costs more than moving them. It also joins if the grown
+// bucket is still hidden by the compute between the start of the previous bucket and its own. A
+// bucket never exceeds kLargest. Times are the roofline and the ring of compiler/plan/cost_model.h,
+// so that all ranks make the same decisions.
 #include <fmt/format.h>
 
 #include <map>
@@ -16,7 +17,7 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // bytes, gathered
+constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // gathered bytes
 
 class Grouping {
  public:
@@ -26,12 +27,13 @@ class Grouping {
       compute_until_.push_back(compute_until_.back() + node_seconds(graph, node, device));
   }
 
-  // Names for the collectives of one kind, phase, group and dtype, in the order of their starts.
+  // Names a bucket for each collective of one kind, phase, group and dtype, in the order of
+  // their starts.
   void name(const std::vector<const FsdpCollective*>& run,
             std::map<const FsdpCollective*, std::string>& names) {
     std::int64_t bytes = 0;
     std::int32_t begin = 0;
-    double hidden_by = 0;  // compute between the beginnings of the bucket before and of this one
+    double hidden_by = 0;  // compute between the starts of the previous bucket and this one
     int number = -1;
     for (const FsdpCollective* next : run) {
       if (number < 0 || !joins(*next, bytes, hidden_by)) {
@@ -70,15 +72,15 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options) {
   const std::vector<FsdpCollective> collectives = fsdp_collectives(graph);
   if (collectives.empty()) return {};
   std::map<std::string, std::vector<const FsdpCollective*>> runs;
-  for (const FsdpCollective& one : collectives)
-    runs[fmt::format("{} {} {} {}", phase_name(one.phase), collective_name(one.kind), one.group,
-                     dtype_name(one.dtype))]
-        .push_back(&one);
+  for (const FsdpCollective& collective : collectives)
+    runs[fmt::format("{} {} {} {}", phase_name(collective.phase), collective_name(collective.kind),
+                     collective.group, dtype_name(collective.dtype))]
+        .push_back(&collective);
   Grouping grouping(graph, device_model_for(options.device));
   std::map<const FsdpCollective*, std::string> names;
   for (const auto& [kind, run] : runs) grouping.name(run, names);
   std::vector<std::string> buckets;
-  for (const FsdpCollective& one : collectives) buckets.push_back(names.at(&one));
+  for (const FsdpCollective& collective : collectives) buckets.push_back(names.at(&collective));
   return bucket_collectives(graph, collectives, buckets, "auto_bucketing");
 }
 

@@ -1,19 +1,20 @@
-// Views and copies that change nothing go; the other views between contiguous tensors become one aten.view.
+// Removes views and copies without effect, and turns other views between contiguous tensors into
+// one aten.view.
 //
-//   %1: f32[4,8] views %0 = aten.detach.default(%0)               gone, readers read %0
-//   %2: f32[8,4]{1,8} views %1 = aten.t.default(%1)               %2 = aten.t.default(%0)
-//   %3: f32[4,8] views %2 = aten.t.default(%2)                    gone, readers read %0
-//   %4: f32[1,4,8] views %3 = aten.unsqueeze.default(%3, 0)       %4 = aten.view.default(%0, [1, 4, 8])
-//   %5: f32[2,16] views %4 = aten.view.default(%4, [2, 16])       %5 = aten.view.default(%0, [2, 16])
+//   %1: f32[4,8] views %0 = aten.detach.default(%0)           gone, readers read %0
+//   %2: f32[8,4]{1,8} views %1 = aten.t.default(%1)           %2 = aten.t.default(%0)
+//   %3: f32[4,8] views %2 = aten.t.default(%2)                gone, readers read %0
+//   %4: f32[1,4,8] views %3 = aten.unsqueeze.default(%3, 0)   %4 = aten.view.default(%0, [1, 4, 8])
+//   %5: f32[2,16] views %4 = aten.view.default(%4, [2, 16])   %5 = aten.view.default(%0, [2, 16])
 //
-// What makes this safe: two views of one storage that start at the same element and have the same type
-// (dtype, sizes, strides) are the same tensor. Ops that move the start end such a chain; of them only a slice
-// of the whole goes. A wait ends it too: what stands before it is not to be read.
+// This is safe because two views of one storage with the same start and type (dtype, sizes,
+// strides) are the same tensor. Ops that move the start end a chain of views; of these, only a
+// slice of the whole is removed. A wait ends a chain too, since values before it must not be read.
 //
-// A graph of several ranks keeps its types of sharding. A transposition of a dimension of one element moves
-// no element, but where ranks have a part each along that dimension, it says where the part lies, and a view
-// would not: [T, 1, D] -> [1, T, D] of one head a rank. So a node stays where its simpler form has another
-// type.
+// A graph of several ranks keeps its types of sharding. A transposition of a dimension of size 1
+// moves no element. But where ranks have a part each along that dimension, it determines the
+// dimension of the part, and a view would not: [T, 1, D] -> [1, T, D] of one head a rank. So a node
+// stays where its simpler form has another type.
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 #include "compiler/ops/placements.h"
@@ -26,12 +27,13 @@ namespace {
 
 bool is_row_major(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
 
-// A value and the views that led to it, all with the same start.
+// A value and the views that led to it, all with the same start. `at_start`: at the start of
+// the storage.
 struct Chain {
   ValueId parent = kNoValue;
   ValueId oldest = kNoValue;
   ValueId oldest_contiguous = kNoValue;
-  bool at_start = false;  // of the storage, and so aligned like a storage
+  bool at_start = false;  // and so aligned like a storage
 };
 
 class Canonicalizer {
@@ -65,7 +67,7 @@ class Canonicalizer {
       replacement_[node.results[0]] = same;
       keep[i] = false;
     }
-    replace_uses(graph_, replacement_);  // the marks
+    replace_uses(graph_, replacement_);  // for the marks of views
     keep_nodes(graph_, keep);
   }
 
@@ -76,10 +78,10 @@ class Canonicalizer {
     return graph_.value(a).type == graph_.value(b).type && shardings_[a] == shardings_[b];
   }
 
-  // Returns whether a view of `from` with the sizes of `to` has the type of sharding of `to`.
+  // True where a view of `from` with the sizes of `to` has the type of sharding of `to`.
   bool keeps_sharding(ValueId from, ValueId to) {
     if (!shardings_[from] || !shardings_[to])
-      return true;  // buffers of unlike parts, which no view takes apart
+      return true;  // buffers with different parts, which no view splits
     const std::vector<std::int64_t>&sizes = graph_.value(from).type.sizes,
           &viewed = graph_.value(to).type.sizes;
     ShardingType type = types_.type_of(*shardings_[from]);
@@ -95,8 +97,8 @@ class Canonicalizer {
     return type == types_.type_of(*shardings_[to]);
   }
 
-  // The earlier value that is the same tensor as the node's result. Where there is none, kNoValue, and the
-  // node may have become a simpler one.
+  // Returns the earlier value that is the same tensor as the node's result, or kNoValue. May
+  // replace the node by a simpler one.
   ValueId simplify(Node& node, ValueId source, ValueId result) {
     if (is_needless_copy(node, source, result)) return source;
     const ValueId viewed = graph_.value(result).views;
@@ -109,12 +111,12 @@ class Canonicalizer {
     for (ValueId ancestor : {source, chains_[source].parent, chains_[source].oldest})
       if (ancestor != kNoValue && same_type(ancestor, result)) return ancestor;
     extend_chain(source, result);
-    view_the_oldest(node, result);
+    view_oldest(node, result);
     return kNoValue;
   }
 
-  // A copy within the device to the same type. The copy must not be needed as a storage of its own, because
-  // someone overwrites it or its source, or because it is returned; and its source must be aligned as a copy
+  // True for a copy within the device to the same type that needs no storage of its own: neither it
+  // nor its source is overwritten, and it is not returned. Its source must be aligned as a copy
   // would be.
   bool is_needless_copy(const Node& node, ValueId source, ValueId result) const {
     if (node.op != "aten.clone.default" && !converts_on_device(node)) return false;
@@ -129,7 +131,7 @@ class Canonicalizer {
           from.oldest_contiguous == kNoValue ? to.oldest_contiguous : from.oldest_contiguous, from.at_start};
   }
 
-  void view_the_oldest(Node& node, ValueId result) {
+  void view_oldest(Node& node, ValueId result) {
     Value& value = graph_.value(result);
     const ValueId oldest = chains_[result].oldest_contiguous;
     if (oldest == kNoValue || oldest == result || !is_row_major(value.type)) return;
@@ -142,10 +144,10 @@ class Canonicalizer {
 
   Graph& graph_;
   IdMap<ValueId> roots_;  // before this pass
-  IdMap<bool> returned_;  // for a root: returned
-  IdMap<bool> written_;   // for a root
+  IdMap<bool> returned_;  // by root
+  IdMap<bool> written_;   // by root: overwritten
   IdMap<std::optional<Sharding>> shardings_;
-  ValueShardings types_;  // no value's, but what types are made with
+  ValueShardings types_;  // only for the arithmetic of types
   IdMap<Chain> chains_;
   IdMap<ValueId> replacement_;
 };

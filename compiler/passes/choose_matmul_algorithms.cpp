@@ -1,7 +1,8 @@
-//   %3 = aten.mm.default(%1, %2)            ->     %3 = rondo.mm.default(%1, %2, "130100:0:42.1c...")
+//   %3 = aten.mm.default(%1, %2)        ->     %3 = rondo.mm.default(%1, %2, "130100:0:42.1c...")
 //
-// Where the table of CompileOptions has an algorithm for the product's key. A table is measured once
-// (`rondo tune`) and not by each run, so that restarts and replicas have the bits of their first run.
+// Applies where the table of CompileOptions has an algorithm for the product's key. `rondo tune`
+// measures a table once, and not in each run, so that restarts and replicas have the bits of their
+// first run.
 #include <fmt/format.h>
 
 #include "compiler/passes/passes.h"
@@ -29,8 +30,8 @@ Notes choose_matmul_algorithms(Graph& graph, const CompileOptions& options) {
     notes.push_back(fmt::format("chose measured algorithms for {} of {} products", chosen, products.size()));
   if (unknown > 0)
     notes.push_back(
-        fmt::format("{} products are not in compile.matmul_algorithms and stay LibTorch's; `rondo tune` "
-                    "measures those of a configuration",
+        fmt::format("{} products are not in compile.matmul_algorithms and keep LibTorch's algorithm; run "
+                    "`rondo tune` to measure a configuration",
                     unknown));
   notes.unchanged = chosen == 0;
   return notes;

@@ -1,8 +1,8 @@
-// Marks the segments that a device records, and brings waits in front of the cuts between them.
+// Marks the segments that a device records, and moves waits before the cuts between them.
 //
-// What is under way when a recording ends cannot be waited for in the next one, so at each host read whatever
-// was started is waited for first. That costs overlap there and no bit: a result may always be awaited
-// earlier.
+// A recording cannot wait for work that an earlier recording started. So each host read is preceded
+// by the waits for all work in progress. That costs overlap, but changes no bits, since a wait may
+// always come earlier.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace rondo::ir {
 namespace {
 
-// Places each wait whose start stands above a cut that it stands below right before that cut. Returns how
-// many.
+// Moves each wait with its start before a cut and itself after it to just before the cut. Returns
+// the number of moves.
 std::size_t wait_before_cuts(Graph& graph) {
   const std::vector<NodeIndex> cuts = host_syncs(graph);
   const DefUse def_use(graph);
-  std::vector<std::pair<NodeIndex, Node>> moved;  // the cut, and the wait that goes before it
+  std::vector<std::pair<NodeIndex, Node>> moved;  // the cut, and the wait before it
   std::vector<bool> stays(graph.nodes.size(), true);
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     Node& node = graph.nodes[i];
@@ -29,7 +29,7 @@ std::size_t wait_before_cuts(Graph& graph) {
     const NodeIndex start = def_use.maker(std::get<Use>(node.args.at(0)).value);
     const auto cut = std::upper_bound(cuts.begin(), cuts.end(), start);
     if (cut == cuts.end() || *cut > i) continue;
-    // The order of the phases holds: what stands above a forward node is of the forward.
+    // Keeps the order of phases: a node before a forward node is in the forward.
     node.phase = std::min(node.phase, graph.nodes[*cut].phase);
     stays[i] = false;
     moved.emplace_back(*cut, std::move(node));
@@ -53,7 +53,8 @@ Notes cudagraph(Graph& graph, const CompileOptions&) {
   const std::size_t moved = wait_before_cuts(graph);
   graph.segments = find_segments(graph);
   if (moved == 0) return {};
-  return {fmt::format("{} waits come before a cut: what one segment starts another cannot wait for", moved)};
+  return {
+      fmt::format("{} waits moved before a cut: a segment cannot wait for work of another segment", moved)};
 }
 
 }  // namespace rondo::ir

@@ -21,7 +21,7 @@ namespace rondo::ir {
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
-  const IdMap<bool> kept = kept_gathered(graph, options.reshard_after_forward);
+  const IdMap<bool> keeps = kept_gathered(graph, options.reshard_after_forward);
   const IdMap<bool> derived = values_of_parameters(
       graph, [&](std::size_t i) { return parameters[i] >= 0 && may_gather(graph.nodes[i]); });
   merge_equal_nodes(
@@ -32,7 +32,7 @@ Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
                std::all_of(results.begin(), results.end(), [&](ValueId id) { return derived[id]; });
       },
       [&](NodeIndex a, NodeIndex b) {
-        return graph.nodes[a].phase == graph.nodes[b].phase || (kept[parameters[a]] && kept[parameters[b]]);
+        return graph.nodes[a].phase == graph.nodes[b].phase || (keeps[parameters[a]] && keeps[parameters[b]]);
       });
   return {};
 }

@@ -1,14 +1,14 @@
-// A cast of a cast that rounded nothing is a cast of what that one read.
+// Removes a cast that undoes a widening cast, and lets casts read the source of a widening cast.
 //
 //   %1: f32[8] = aten._to_copy.default(%0, f32, ...)       (%0 is bf16)
 //   %2: bf16[8] = aten._to_copy.default(%1, bf16, ...)     gone, readers read %0
 //   %3: f64[8] = aten._to_copy.default(%1, f64, ...)       %3 = aten._to_copy.default(%0, f64, ...)
 //   %4: f64[1] = rondo.sums_of_squares.default([%1])       %4 = rondo.sums_of_squares.default([%0])
 //
-// f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
-// is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a
-// nan, sign and payload may differ. Some ops widen by themselves (Op::widens): the optimizer reads
-// gradients as the products wrote them.
+// f32 represents every bf16 and f16 number, and f64 every f32, so %1 has the numbers of %0, and one
+// rounding of them remains. A narrowing cast ends such a chain, since its readers read rounded
+// numbers. Sign and payload of a nan may differ. Some ops widen their operands themselves
+// (Op::widens): the optimizer reads gradients in the dtype of their products.
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
@@ -36,9 +36,9 @@ class CastFolder {
     for_each_operand(graph.return_node(), [&](ValueId id) { own_[root(id)] = true; });
   }
 
-  // Whether a cast went; others may have another operand.
+  // Returns true if it removed a cast. Other casts may get another operand.
   bool run() {
-    bool any_went = false;
+    bool removed = false;
     std::vector<bool> keep(graph_.nodes.size(), true);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
@@ -53,18 +53,18 @@ class CastFolder {
         at_start_[node.results[0]] = at_start_[std::get<Use>(node.args[0]).value];
       if (!casts_only(node) || !fold(node)) continue;
       keep[i] = false;
-      any_went = true;
+      removed = true;
     }
-    replace_uses(graph_, replacement_);  // the marks
+    replace_uses(graph_, replacement_);  // for the marks of views
     keep_nodes(graph_, keep);
-    return any_went;
+    return removed;
   }
 
  private:
   ValueId root(ValueId id) const { return roots_[id]; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A conversion within the device that keeps sizes and strides.
+  // True for a conversion within the device that keeps sizes and strides.
   bool casts_only(const Node& node) const {
     return converts_on_device(node) &&
            type(node.results[0]).strides == type(std::get<Use>(node.args[0]).value).strides;
@@ -76,17 +76,17 @@ class CastFolder {
       if (narrow != kNoValue && type(narrow).dtype == DType::bf16 && type(id).dtype == DType::f32)
         id = narrow;
     };
-    if (auto* one = std::get_if<Use>(&argument)) read(one->value);
+    if (auto* use = std::get_if<Use>(&argument)) read(use->value);
     if (auto* list = std::get_if<UseList>(&argument))
       for (ValueId& id : list->values) read(id);
   }
 
-  // True if readers of the result read an earlier value instead.
+  // Returns true if readers of the result read an earlier value instead.
   bool fold(Node& node) {
     const ValueId result = node.results[0];
     ValueId& source = std::get<Use>(node.args[0]).value;
     if (const ValueId narrow = widened_[source]; narrow != kNoValue) {
-      if (may_stand_for(narrow, result)) {
+      if (may_replace(narrow, result)) {
         replacement_[result] = narrow;
         return true;
       }
@@ -98,25 +98,25 @@ class CastFolder {
     return false;
   }
 
-  // The result must not be needed as a storage of its own, because someone overwrites it or it is returned,
-  // and the other must be aligned as a copy would be.
-  bool may_stand_for(ValueId other, ValueId result) const {
+  // True where the result needs no storage of its own, because it is neither overwritten nor
+  // returned, and the other value is aligned as a copy would be.
+  bool may_replace(ValueId other, ValueId result) const {
     return type(other) == type(result) && at_start_[other] && !own_[root(result)];
   }
 
   Graph& graph_;
   IdMap<ValueId> roots_;
-  IdMap<bool> written_;     // for a root
-  IdMap<bool> own_;         // for a root: overwritten or returned
-  IdMap<bool> at_start_;    // of its storage, and so aligned like one
-  IdMap<ValueId> widened_;  // for a value: the narrower one with the same numbers
+  IdMap<bool> written_;     // by root
+  IdMap<bool> own_;         // by root: overwritten or returned
+  IdMap<bool> at_start_;    // by value: at the start of its storage, and so aligned like one
+  IdMap<ValueId> widened_;  // by value: the narrower value with the same numbers
   IdMap<ValueId> replacement_;
 };
 
 }  // namespace
 
 Notes fold_casts(Graph& graph, const CompileOptions& options) {
-  // Where a cast went, views meet that undo each other, and behind them casts.
+  // Removing a cast may connect views that undo each other, with further casts after them.
   while (CastFolder(graph).run()) canonicalize(graph, options);
   return {};
 }

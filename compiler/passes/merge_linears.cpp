@@ -1,22 +1,25 @@
-// Linear layers of one input are one product, in the forward and in both of its backwards.
+// Merges linear layers of one input into one product, in the forward and in both products of
+// the backward.
 //
-//   forward                                   forward
-//     %q = mm(%x, t(%wq))                       %w = cat([%wq, %wk], 0)
-//     %k = mm(%x, t(%wk))                       %y = mm(%x, t(%w))
-//                                               %q = slice(%y, 1, ...), %k = slice(%y, 1, ...)
-//   backward                            ->    backward
-//     %a = mm(%gk, %wk)                         %g = cat([%gq, %gk], 1)
-//     %gwk = mm(t(%gk), %x)                     %gx = mm(%g, %w)
-//     %b = mm(%gq, %wq)                         %gw = mm(t(%g), %x)
-//     %gwq = mm(t(%gq), %x)                     %gwq = slice(%gw, 0, ...), %gwk = slice(%gw, 0, ...)
+//   forward                               forward
+//     %q = mm(%x, t(%wq))                   %w = cat([%wq, %wk], 0)
+//     %k = mm(%x, t(%wk))                   %y = mm(%x, t(%w))
+//                                           %q = slice(%y, 1, ...), %k = slice(%y, 1, ...)
+//   backward                        ->    backward
+//     %a = mm(%gk, %wk)                     %g = cat([%gq, %gk], 1)
+//     %gwk = mm(t(%gk), %x)                 %gx = mm(%g, %w)
+//     %b = mm(%gq, %wq)                     %gw = mm(t(%g), %x)
+//     %gwq = mm(t(%gq), %x)                 %gwq = slice(%gw, 0, ...), %gwk = slice(%gw, 0, ...)
 //     %gx = add(%a, %b)
 //
-// Weights lie apart in memory, so one weight costs a copy, once a phase: only the cost model can say whether
-// large products that fill the device are worth it, and they often are not. Layers whose results one gated
-// unit reads are merged with each other alone; its backward then writes the merged gradient itself.
+// Weights are separate in memory, so one weight costs a copy in each phase. Only the cost model can
+// decide whether the larger products are worth that, and often they are not. Layers whose results
+// are read by one gated unit are merged only with each other; its backward then writes the merged
+// gradient directly.
 //
-// A slice is a view where all who read it take rows that lie apart, and a copy elsewhere. If the backward
-// reads some of the slices only, these are copies, too, so that it does not keep the whole product.
+// A slice is a view where all its readers accept rows with gaps, and a copy elsewhere. If the
+// backward reads only some of the slices, these are copies too, so that the whole product is
+// not saved.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,15 +39,15 @@ namespace {
 
 constexpr std::string_view kView = "aten.view.default", kSum = "aten.add.Tensor";
 
-constexpr double kWorthIt = 0.999;  // less than that is the rounding of sums of estimates
+constexpr double kWorthIt = 0.999;  // a smaller gain is rounding of the estimates
 
-// What takes the place of a group: applied only if it is worth it.
+// The replacement of a group, which is applied only if it is worth it.
 struct Merged {
   std::vector<Node> nodes;
   std::vector<Place> places;
   std::vector<NodeIndex> dropped;
   std::vector<std::pair<ValueId, ValueId>> replaced;
-  std::vector<std::pair<ValueId, TensorType>> retyped;  // views of what is a slice now
+  std::vector<std::pair<ValueId, TensorType>> retyped;  // views of results that become slices
 };
 
 class LinearMerger {
@@ -57,13 +60,13 @@ class LinearMerger {
         keep_(graph.nodes.size(), true) {}
 
   Notes run() {
-    for (const LinearGroup& group : linear_groups(graph_, def_use_)) look_at(group);
+    for (const LinearGroup& group : linear_groups(graph_, def_use_)) try_group(group);
     if (merged_ > 0) finish();
     Notes notes;
     if (merged_ > 0) notes.push_back(fmt::format("merged {} linear layers into {}", linears_, merged_));
     if (slower_ > 0)
       notes.push_back(
-          fmt::format("left {} groups of linear layers of one input as they are: a copy of their "
+          fmt::format("left {} groups of linear layers of one input unchanged: a copy of their "
                       "weights takes longer than one product saves (the first in \"{}\")",
                       slower_, first_slower_));
     return notes;
@@ -79,10 +82,10 @@ class LinearMerger {
     std::string module;
 
     ValueId make(std::string_view op, std::vector<Argument> args, TensorType type, ValueId views = kNoValue) {
-      const ValueId made = of.graph_.add_value({.type = std::move(type), .views = views});
-      merged.nodes.push_back({std::string(op), std::move(args), {made}, phase, module, "merge_linears"});
+      const ValueId result = of.graph_.add_value({.type = std::move(type), .views = views});
+      merged.nodes.push_back({std::string(op), std::move(args), {result}, phase, module, "merge_linears"});
       merged.places.push_back(place);
-      return made;
+      return result;
     }
     ValueId transposed(ValueId id) {
       TensorType type = of.type(id);
@@ -95,13 +98,15 @@ class LinearMerger {
       return make("aten.slice.Tensor", {Use{id}, static_cast<std::int64_t>(dim), begin, end, std::int64_t{1}},
                   std::move(type), id);
     }
-    // It is of its parameters, as a gathered one is: who computes gathers again, computes it again.
-    ValueId weight(const LinearGroup& group, ValueId Linear::*one, const std::vector<std::int64_t>& sizes) {
-      UseList all;
-      for (const Linear& linear : group.linears) all.values.push_back(linear.*one);
+    // Its module is that of a parameter, like a gather's: a phase that gathers again also
+    // concatenates again.
+    ValueId weight(const LinearGroup& group, ValueId Linear::*member,
+                   const std::vector<std::int64_t>& sizes) {
+      UseList weights;
+      for (const Linear& linear : group.linears) weights.values.push_back(linear.*member);
       Writer of_parameter{of, merged, place, phase, of.graph_.inputs[group.linears[0].parameter].name};
-      const DType dtype = of.type(all.values[0]).dtype;
-      return of_parameter.make("aten.cat.default", {std::move(all), std::int64_t{0}},
+      const DType dtype = of.type(weights.values[0]).dtype;
+      return of_parameter.make("aten.cat.default", {std::move(weights), std::int64_t{0}},
                                contiguous(dtype, sizes));
     }
   };
@@ -113,7 +118,7 @@ class LinearMerger {
     return i != kNoNode && node(i).op == op && node(i).phase == phase;
   }
 
-  void look_at(const LinearGroup& group) {
+  void try_group(const LinearGroup& group) {
     Merged merged = merge(group);
     if (!is_faster(group, merged)) {
       if (slower_++ == 0) first_slower_ = node(group.linears[0].forward).module;
@@ -124,7 +129,7 @@ class LinearMerger {
     ++merged_;
   }
 
-  // --- what stands there instead ---
+  // --- the replacement ---
 
   Merged merge(const LinearGroup& group) {
     Merged m;
@@ -154,8 +159,8 @@ class LinearMerger {
                                ? forward_weight
                                : backward.weight(group, &Linear::backward_weight, sizes);
     const ValueId grad = merged_gradient(group, m, backward, sizes[0]);
-    const ValueId all = result(group.sums.back());
-    m.replaced.emplace_back(all, backward.make(kProduct, {Use{grad}, Use{weight}}, type(all)));
+    const ValueId total = result(group.sums.back());
+    m.replaced.emplace_back(total, backward.make(kProduct, {Use{grad}, Use{weight}}, type(total)));
     for (const Linear& linear : group.linears) m.dropped.push_back(linear.of_input);
     m.dropped.insert(m.dropped.end(), group.sums.begin(), group.sums.end());
     if (!group.merges_weight_gradients) return;
@@ -171,7 +176,7 @@ class LinearMerger {
     }
   }
 
-  // Whether anything but the linear's own backward reads its gradient.
+  // True where a node other than the linear's own backward reads its gradient.
   bool has_another_reader(const Linear& linear) const {
     const auto readers = def_use_.readers(linear.grad);
     return std::any_of(readers.begin(), readers.end(), [&](NodeIndex reader) {
@@ -181,20 +186,20 @@ class LinearMerger {
     });
   }
 
-  // A gated unit's backward writes both gradients into one tensor, if nobody needs them apart.
+  // A gated unit's backward writes both gradients into one tensor, if no other node reads them.
   ValueId merged_gradient(const LinearGroup& group, Merged& m, Writer& backward, std::int64_t columns) {
     UseList grads;
     for (const Linear& linear : group.linears) grads.values.push_back(linear.grad);
     const TensorType both =
         contiguous(type(grads.values[0]).dtype, {type(grads.values[0]).sizes[0], columns});
     const NodeIndex unit = def_use_.maker(grads.values[0]);
-    const bool are_needed_apart = std::any_of(group.linears.begin(), group.linears.end(),
-                                              [&](const Linear& l) { return has_another_reader(l); });
+    const bool has_other_readers = std::any_of(group.linears.begin(), group.linears.end(),
+                                               [&](const Linear& l) { return has_another_reader(l); });
     if (group.merges_weight_gradients && is(unit, kGatedBackward, Phase::backward) &&
-        node(unit).results == grads.values && !are_needed_apart) {
+        node(unit).results == grads.values && !has_other_readers) {
       m.dropped.push_back(unit);
-      Writer there{*this, m, {unit, 0}, Phase::backward, node(unit).module};
-      return there.make("rondo.swiglu_backward_joined.default", node(unit).args, both);
+      Writer at_unit{*this, m, {unit, 0}, Phase::backward, node(unit).module};
+      return at_unit.make("rondo.swiglu_backward_joined.default", node(unit).args, both);
     }
     return backward.make("aten.cat.default", {std::move(grads), std::int64_t{1}}, both);
   }
@@ -202,19 +207,19 @@ class LinearMerger {
   // --- slices ---
 
   void slice_results(Writer& forward, const LinearGroup& group, ValueId y) {
-    const auto reads_apart = [&](const Linear& linear) { return takes_rows_apart(linear.y); };
-    const auto kept = [&](const Linear& linear) { return read_by_backward(linear.y); };
-    const bool keep_all = std::all_of(group.linears.begin(), group.linears.end(), [&](const Linear& linear) {
-      return reads_apart(linear) && kept(linear);
+    const auto accepts_gaps = [&](const Linear& linear) { return accepts_row_gaps(linear.y); };
+    const auto saved = [&](const Linear& linear) { return read_by_backward(linear.y); };
+    const bool saves_all = std::all_of(group.linears.begin(), group.linears.end(), [&](const Linear& linear) {
+      return accepts_gaps(linear) && saved(linear);
     });
     std::int64_t begin = 0;
     for (const Linear& linear : group.linears) {
-      TensorType apart = type(linear.y);
-      apart.strides = {type(y).strides[0], 1};
-      const ValueId slice = forward.slice(y, 1, begin, apart);
-      begin += apart.sizes[1];
-      const bool is_view = reads_apart(linear) && (keep_all || !kept(linear));
-      if (is_view) retype_views(forward.merged, linear.y, apart.strides[0]);
+      TensorType sliced = type(linear.y);
+      sliced.strides = {type(y).strides[0], 1};
+      const ValueId slice = forward.slice(y, 1, begin, sliced);
+      begin += sliced.sizes[1];
+      const bool is_view = accepts_gaps(linear) && (saves_all || !saved(linear));
+      if (is_view) retype_views(forward.merged, linear.y, sliced.strides[0]);
       forward.merged.replaced.emplace_back(
           linear.y,
           is_view ? slice
@@ -222,16 +227,16 @@ class LinearMerger {
     }
   }
 
-  // [T, N] as [B, S, H, D] for a rotation: its heads may lie apart.
+  // True for a view of [T, N] as [B, S, H, D] for a rotation, which accepts gaps between rows.
   bool is_view_for_rope(NodeIndex i) const {
     if (node(i).op != kView) return false;
-    const ValueId seen = result(i);
-    return type(seen).sizes.size() == 4 &&
-           type(seen).sizes[2] * type(seen).sizes[3] == type(operand(node(i), 0)).sizes[1] &&
-           std::all_of(def_use_.readers(seen).begin(), def_use_.readers(seen).end(),
+    const ValueId viewed = result(i);
+    return type(viewed).sizes.size() == 4 &&
+           type(viewed).sizes[2] * type(viewed).sizes[3] == type(operand(node(i), 0)).sizes[1] &&
+           std::all_of(def_use_.readers(viewed).begin(), def_use_.readers(viewed).end(),
                        [&](NodeIndex reads) { return node(reads).op == "rondo.rope.default"; });
   }
-  bool takes_rows_apart(ValueId y) const {
+  bool accepts_row_gaps(ValueId y) const {
     return std::all_of(def_use_.readers(y).begin(), def_use_.readers(y).end(), [&](NodeIndex i) {
       return node(i).op == kGatedUnit || node(i).op == kGatedBackward ||
              node(i).op.starts_with("rondo.rms_norm") || is_view_for_rope(i);
@@ -240,9 +245,9 @@ class LinearMerger {
   void retype_views(Merged& m, ValueId y, std::int64_t stride) const {
     for (NodeIndex i : def_use_.readers(y)) {
       if (node(i).op != kView) continue;
-      TensorType apart = type(result(i));
-      apart.strides = {apart.sizes[1] * stride, stride, apart.sizes[3], 1};
-      m.retyped.emplace_back(result(i), std::move(apart));
+      TensorType sliced = type(result(i));
+      sliced.strides = {sliced.sizes[1] * stride, stride, sliced.sizes[3], 1};
+      m.retyped.emplace_back(result(i), std::move(sliced));
     }
   }
   bool read_by_backward(ValueId id) const {
@@ -250,26 +255,27 @@ class LinearMerger {
       if (node(i).phase != Phase::forward) return true;
       return facts(node(i).op).view != ViewKind::none &&
              std::any_of(node(i).results.begin(), node(i).results.end(),
-                         [&](ValueId seen) { return read_by_backward(seen); });
+                         [&](ValueId viewed) { return read_by_backward(viewed); });
     });
   }
 
-  // --- whether it is worth it ---
+  // --- the estimate ---
 
-  // The backward makes the merged weight again even where it reads the forward's: passes/recompute.cpp. Sums
-  // count for nothing, since passes/fuse_addmm.cpp makes them part of products.
+  // The backward recomputes the merged weight even where it reads the forward's
+  // (passes/recompute.cpp). Sums count nothing, since passes/fuse_addmm.cpp makes them part
+  // of products.
   bool is_faster(const LinearGroup& group, const Merged& m) const {
     const auto seconds = [&](const Node& node) { return node_seconds(graph_, node, device_); };
     double before = 0, after = group.reads_forward_weights() ? seconds(m.nodes[0]) : 0;
     for (NodeIndex i : m.dropped)
       if (node(i).op != kSum) before += seconds(node(i));
-    for (const Node& made : m.nodes) after += seconds(made);
+    for (const Node& node : m.nodes) after += seconds(node);
     return after < kWorthIt * before;
   }
 
   void apply(Merged& m) {
-    std::move(m.nodes.begin(), m.nodes.end(), std::back_inserter(made_));
-    made_places_.insert(made_places_.end(), m.places.begin(), m.places.end());
+    std::move(m.nodes.begin(), m.nodes.end(), std::back_inserter(new_nodes_));
+    new_places_.insert(new_places_.end(), m.places.begin(), m.places.end());
     for (NodeIndex i : m.dropped) keep_[static_cast<std::size_t>(i)] = false;
     for (auto& [id, type] : m.retyped) graph_.value(id).type = std::move(type);
     replaced_.insert(replaced_.end(), m.replaced.begin(), m.replaced.end());
@@ -279,13 +285,13 @@ class LinearMerger {
     IdMap<ValueId> replacement(graph_.values.size(), kNoValue);
     for (const auto& [old, by] : replaced_) replacement[old] = by;
     replace_uses(graph_, replacement);
-    for (Node& made : made_)
-      for_each_operand(made, [&](ValueId& id) { id = replacement[id] == kNoValue ? id : replacement[id]; });
+    for (Node& node : new_nodes_)
+      for_each_operand(node, [&](ValueId& id) { id = replacement[id] == kNoValue ? id : replacement[id]; });
     IdMap<Place> places;
     for (std::size_t i = 0; i < keep_.size(); ++i)
       if (keep_[i]) places.push_back(places_[i]);
     keep_nodes(graph_, keep_);
-    add_and_reorder(graph_, std::move(places), std::move(made_), made_places_);
+    add_and_reorder(graph_, std::move(places), std::move(new_nodes_), new_places_);
   }
 
   Graph& graph_;
@@ -293,8 +299,8 @@ class LinearMerger {
   DefUse def_use_;
   IdMap<Place> places_;
   std::vector<bool> keep_;
-  std::vector<Node> made_;
-  std::vector<Place> made_places_;
+  std::vector<Node> new_nodes_;
+  std::vector<Place> new_places_;
   std::vector<std::pair<ValueId, ValueId>> replaced_;
   int linears_ = 0, merged_ = 0, slower_ = 0;
   std::string first_slower_;
@@ -304,7 +310,7 @@ class LinearMerger {
 
 Notes merge_linears(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
-  eliminate_dead_code(graph, options);  // so that a reader is one that counts
+  eliminate_dead_code(graph, options);  // dead readers must not count
   Notes notes = LinearMerger(graph, device_model_for(options.device)).run();
   eliminate_dead_code(graph, options);
   return notes;

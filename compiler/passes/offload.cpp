@@ -1,20 +1,29 @@
-// Kept activations wait for the backward in the host's memory.
+// Offloads saved activations to host memory until the backward.
 //
-//   forward layers.0                                forward layers.0
-//     %5 = aten.mm.default(%3, %4)                    %5 = aten.mm.default(%3, %4)
-//   ...                                               %20: host = rondo.offload.default(%5)
-//   forward layers.2                                forward layers.2
-//     ...                                     ->      %21: host views %20 = rondo.wait_transfer.default(%20)
-//   backward layers.1                               backward layers.1
-//     ...                                             %22 = rondo.reload.default(%21)
-//   backward layers.0                               backward layers.0
-//     %9 = aten.mul.Tensor(%8, %5)                    %23 views %22 = rondo.wait_transfer.default(%22)
-//                                                     %9 = aten.mul.Tensor(%8, %23)
+// Before:
+//   forward layers.0
+//     %5 = aten.mm.default(%3, %4)
+//   forward layers.2
+//     ...
+//   backward layers.0
+//     %9 = aten.mul.Tensor(%8, %5)
+// After:
+//   forward layers.0
+//     %5 = aten.mm.default(%3, %4)
+//     %20: host = rondo.offload.default(%5)
+//   forward layers.2
+//     %21: host views %20 = rondo.wait_transfer.default(%20)
+//   backward layers.1
+//     %22 = rondo.reload.default(%21)
+//   backward layers.0
+//     %23 views %22 = rondo.wait_transfer.default(%22)
+//     %9 = aten.mul.Tensor(%8, %23)
 //
-// An offload starts where its value is made. It is waited for some blocks later, and the way back starts some
-// blocks ahead, so that both hide behind compute (CompileOptions::cpu_offload_*). Views that the backward
-// reads are made again over the reloaded value. Not worth it, or not possible: values below 4 KiB, with gaps
-// in memory, of the last block, which the backward needs at once, and results of collectives.
+// An offload starts at the maker of its value. Its wait comes some blocks later, and the reload
+// starts some blocks ahead of its reader, so that both overlap compute
+// (CompileOptions::cpu_offload_*). Views that the backward reads are recreated over the reloaded
+// value. Excluded are values below 4 KiB, values with gaps in memory, values of the last block,
+// which the backward needs at once, and results of collectives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,72 +62,72 @@ class Offloader {
 
   Notes run() {
     const RecomputePlan plan = plan_recompute(graph_, IdMap<bool>(graph_.nodes.size(), false));
-    std::vector<ValueId> chosen = choose(plan.kept);
+    std::vector<ValueId> offloaded = choose(plan.saved);
     std::int64_t bytes = 0;
-    for (ValueId value : chosen) {
+    for (ValueId value : offloaded) {
       bytes += storage_bytes(graph_.value(value).type);
-      send_and_fetch(value);
+      offload_and_reload(value);
     }
     read_reloaded();
-    add_and_reorder(graph_, std::move(places_), std::move(made_nodes_), made_places_);
-    return {fmt::format("{} of {} kept activations wait in the host's memory: {:.1f} of {:.1f} MiB",
-                        chosen.size(), plan.kept.size(), static_cast<double>(bytes) / (1 << 20),
-                        static_cast<double>(plan.kept_bytes) / (1 << 20))};
+    add_and_reorder(graph_, std::move(places_), std::move(new_nodes_), new_places_);
+    return {fmt::format("{} of {} saved activations are offloaded to host memory: {:.1f} of {:.1f} MiB",
+                        offloaded.size(), plan.saved.size(), static_cast<double>(bytes) / (1 << 20),
+                        static_cast<double>(plan.saved_bytes) / (1 << 20))};
   }
 
  private:
   std::int32_t block(ValueId value) const { return blocks_[def_use_.maker(value)]; }
 
-  // Largest first, and of equals the first made, which waits the longest.
-  std::vector<ValueId> choose(std::vector<ValueId> kept) const {
+  // Returns the values to offload: largest first, then the earliest, which waits the longest.
+  std::vector<ValueId> choose(std::vector<ValueId> candidates) const {
     const auto last = static_cast<std::int32_t>(graph_.blocks.size()) - 1;
-    std::erase_if(kept, [&](ValueId value) {
+    std::erase_if(candidates, [&](ValueId value) {
       const TensorType& type = graph_.value(value).type;
       const Node& node = graph_.nodes[def_use_.maker(value)];
       return storage_bytes(type) < kSmallest ||
              storage_bytes(type) != element_count(type) * dtype_bytes(type.dtype) || block(value) == last ||
              facts(node.op).effect != Effect::none;
     });
-    std::sort(kept.begin(), kept.end(), [&](ValueId a, ValueId b) {
+    std::sort(candidates.begin(), candidates.end(), [&](ValueId a, ValueId b) {
       const std::int64_t first = storage_bytes(graph_.value(a).type),
                          second = storage_bytes(graph_.value(b).type);
       return first != second ? first > second : a < b;
     });
     auto left = static_cast<std::int64_t>(options_.cpu_offload_budget_gib * kGib);
-    std::erase_if(kept, [&](ValueId value) {
+    std::erase_if(candidates, [&](ValueId value) {
       const std::int64_t bytes = storage_bytes(graph_.value(value).type);
       if (bytes > left) return true;
       left -= bytes;
       return false;
     });
-    return kept;
+    return candidates;
   }
 
-  ValueId emit(Place place, const Node& beside, Phase phase, std::string_view op, ValueId operand, bool waits,
-               bool on_host) {
+  ValueId emit(Place place, const Node& maker_node, Phase phase, std::string_view op, ValueId operand,
+               bool waits, bool on_host) {
     Value value{.type = graph_.value(operand).type, .on_host = on_host};
     if (waits) value.views = operand;
     Node node{.op = std::string(op),
               .args = {Use{operand}},
               .results = {graph_.add_value(std::move(value))},
               .phase = phase,
-              .module = beside.module,
+              .module = maker_node.module,
               .origin = "offload"};
     const ValueId result = node.results[0];
-    made_nodes_.push_back(std::move(node));
-    made_places_.push_back(place);
+    new_nodes_.push_back(std::move(node));
+    new_places_.push_back(place);
     return result;
   }
 
-  void send_and_fetch(ValueId value) {
+  void offload_and_reload(ValueId value) {
     const NodeIndex maker = def_use_.maker(value);
-    const Node beside = graph_.nodes[maker];
-    const ValueId sent = emit({maker, 1}, beside, Phase::forward, kOffload, value, false, true);
-    const ValueId there =
-        emit(wait_place(block(value)), beside, Phase::forward, kWaitTransfer, sent, true, true);
-    const ValueId fetched =
-        emit(fetch_place(block(value)), beside, Phase::backward, kReload, there, false, false);
-    fetched_.emplace_back(value, fetched);
+    const Node maker_node = graph_.nodes[maker];
+    const ValueId offloaded = emit({maker, 1}, maker_node, Phase::forward, kOffload, value, false, true);
+    const ValueId on_host =
+        emit(wait_place(block(value)), maker_node, Phase::forward, kWaitTransfer, offloaded, true, true);
+    const ValueId reloaded =
+        emit(reload_place(block(value)), maker_node, Phase::backward, kReload, on_host, false, false);
+    reloaded_.emplace_back(value, reloaded);
   }
 
   Place wait_place(std::int32_t block) const {
@@ -127,17 +136,17 @@ class Offloader {
     if (inside && forward_begin_[later] >= 0) return {forward_begin_[later], -1};
     return {backward_ - 1, 1};
   }
-  Place fetch_place(std::int32_t block) const {
+  Place reload_place(std::int32_t block) const {
     const std::int64_t ahead = block + options_.cpu_offload_prefetch_n_layers;
     const bool inside = ahead < static_cast<std::int64_t>(graph_.blocks.size());
     if (inside && backward_begin_[ahead] >= 0) return {backward_begin_[ahead], -1};
     return {backward_, -1};
   }
 
-  // Backward readers of an offloaded storage read the reloaded value, or the same view of it.
+  // Makes backward readers of an offloaded storage read the reloaded value, or the same view of it.
   void read_reloaded() {
-    IdMap<ValueId> fetched(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
-    for (const auto& [value, back] : fetched_) fetched[value] = back;
+    IdMap<ValueId> reloaded(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
+    for (const auto& [value, reload] : reloaded_) reloaded[value] = reload;
     const IdMap<ValueId> roots = storage_roots(graph_);
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       if (!is_backward(graph_.nodes[i])) continue;
@@ -146,8 +155,8 @@ class Offloader {
       for_each_operand(node, [&](ValueId& id) {
         if (static_cast<std::size_t>(id) >= roots.size()) return;
         const ValueId root = roots[id];
-        if (fetched[root] != kNoValue && made_before_backward(id))
-          id = stand_in(id, before, fetched, stands_for);
+        if (reloaded[root] != kNoValue && is_from_forward(id))
+          id = stand_in(id, before, reloaded, stands_for);
       });
       for (ValueId result : node.results)
         if (ValueId& source = graph_.value(result).views;
@@ -156,48 +165,48 @@ class Offloader {
       graph_.nodes[i] = std::move(node);
     }
   }
-  bool made_before_backward(ValueId id) const {
+  bool is_from_forward(ValueId id) const {
     const NodeIndex i = def_use_.maker(id);
     return i != kNoNode && graph_.nodes[i].phase == Phase::forward;
   }
 
-  // The value of the backward that holds what the forward value `id` held; made right before its first
-  // reader.
-  ValueId stand_in(ValueId id, Place before, const IdMap<ValueId>& fetched, IdMap<ValueId>& stands_for) {
+  // Returns the backward value with the content of the forward value `id`, created right before its
+  // first reader.
+  ValueId stand_in(ValueId id, Place before, const IdMap<ValueId>& reloaded, IdMap<ValueId>& stands_for) {
     ValueId& known = stands_for[id];
     if (known != kNoValue) return known;
     const Node maker = graph_.nodes[def_use_.maker(id)];
-    if (const ValueId back = fetched[id]; back != kNoValue)
-      return known = emit(before, maker, Phase::backward, kWaitTransfer, back, true, false);
+    if (const ValueId reload = reloaded[id]; reload != kNoValue)
+      return known = emit(before, maker, Phase::backward, kWaitTransfer, reload, true, false);
     Node view = maker;
     view.phase = Phase::backward;
     view.origin = "offload";
-    const ValueId source = stand_in(graph_.value(id).views, before, fetched, stands_for);
+    const ValueId source = stand_in(graph_.value(id).views, before, reloaded, stands_for);
     for_each_operand(view, [&](ValueId& operand) {
       if (operand == graph_.value(id).views) operand = source;
     });
     for (ValueId& result : view.results) {
       Value value = graph_.value(result);
       value.views = source;
-      const ValueId made = graph_.add_value(std::move(value));
-      stands_for[result] = made;
-      result = made;
+      const ValueId copy = graph_.add_value(std::move(value));
+      stands_for[result] = copy;
+      result = copy;
     }
-    made_nodes_.push_back(std::move(view));
-    made_places_.push_back(before);
+    new_nodes_.push_back(std::move(view));
+    new_places_.push_back(before);
     return stands_for[id];
   }
 
   Graph& graph_;
   const CompileOptions& options_;
-  IdMap<std::int32_t> blocks_;  // of each node
+  IdMap<std::int32_t> blocks_;  // by node
   DefUse def_use_;
-  IdMap<NodeIndex> forward_begin_, backward_begin_;  // for each block its first node in that phase
+  IdMap<NodeIndex> forward_begin_, backward_begin_;  // by block: its first node in that phase
   NodeIndex backward_ = 0;                           // the first node of the backward
   IdMap<Place> places_;
-  std::vector<std::pair<ValueId, ValueId>> fetched_;  // an offloaded value, and what the reload makes of it
-  std::vector<Node> made_nodes_;
-  std::vector<Place> made_places_;
+  std::vector<std::pair<ValueId, ValueId>> reloaded_;  // an offloaded value, and its reload
+  std::vector<Node> new_nodes_;
+  std::vector<Place> new_places_;
 };
 
 }  // namespace

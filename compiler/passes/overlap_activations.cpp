@@ -1,4 +1,4 @@
-// What a collective of activations does not need is computed while it runs.
+// Computes nodes that a collective of activations does not need while the collective runs.
 //
 //   gradient of the input              gradient of the input
 //   gradient of the weight             start: sum it over the ranks
@@ -6,10 +6,11 @@
 //   wait                               wait
 //   what follows                       what follows
 //
-// Ranks that share a layer exchange activations several times in it, and the next op waits for them. Between
-// two such starts stand ops that the second does not need, above all the products that make gradients of
-// weights. As many of them as take the time of the exchange go behind its start; of those that are left, as
-// many as the one after it takes, so that no tensor is kept for longer than that.
+// Ranks that share a layer exchange activations several times in it, and the next op waits for each
+// exchange. Between two such starts are ops that the second start does not need, mainly the
+// products of weight gradients. As many of them as take the time of the exchange move after its
+// start. Of the remaining ones, as many as the next exchange takes move after that one, so that no
+// tensor is kept longer.
 #include <algorithm>
 
 #include "compiler/analysis/bucketing.h"
@@ -31,7 +32,7 @@ class ActivationOverlap {
   std::int64_t run() {
     const std::vector<NodeIndex> starts = activation_starts();
     NodeIndex from = 0;
-    std::vector<NodeIndex> left;  // of the stretch before, not yet behind a start
+    std::vector<NodeIndex> left;  // of the previous range, not yet after a start
     for (const NodeIndex start : starts) {
       if (graph_.nodes[from].phase != graph_.nodes[start].phase) {
         from = first_of_phase(graph_.nodes[start].phase);
@@ -53,17 +54,17 @@ class ActivationOverlap {
   }
 
  private:
-  // Collectives of anything but parameters that something waits for.
+  // Returns the awaited collectives that are not of parameters.
   std::vector<NodeIndex> activation_starts() const {
     const IdMap<std::int32_t> parameters = parameters_of_nodes(graph_);
-    std::vector<NodeIndex> found;
+    std::vector<NodeIndex> starts;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       const Node& node = graph_.nodes[i];
       if (facts(node.op).effect == Effect::collective_start && waits_[i] >= 0 && parameters[i] < 0 &&
           !made_by_bucketing(node) && node.phase != Phase::update)
-        found.push_back(i);
+        starts.push_back(i);
     }
-    return found;
+    return starts;
   }
 
   NodeIndex first_of_phase(Phase phase) const {
@@ -72,26 +73,26 @@ class ActivationOverlap {
     return static_cast<NodeIndex>(first - graph_.nodes.begin());
   }
 
-  // For each node from `from` to `start` whether `start` needs it.
+  // Returns for each node from `from` to `start` whether `start` depends on it.
   IdMap<bool> needed_by(NodeIndex start, NodeIndex from) {
     IdMap<bool> needed(static_cast<std::size_t>(start) + 1, false);
-    if (wanted_.empty()) wanted_.resize(graph_.values.size(), 0);
+    if (reads_.empty()) reads_.resize(graph_.values.size(), 0);
     ++round_;
-    const auto want = [&](const Node& node) {
-      for_each_operand(node, [&](ValueId id) { wanted_[id] = round_; });
+    const auto mark_reads = [&](const Node& node) {
+      for_each_operand(node, [&](ValueId id) { reads_[id] = round_; });
     };
-    want(graph_.nodes[start]);
+    mark_reads(graph_.nodes[start]);
     for (NodeIndex i = start; i-- > from;) {
       const Node& node = graph_.nodes[i];
       needed[i] = std::any_of(node.results.begin(), node.results.end(),
-                              [&](ValueId id) { return wanted_[id] == round_; });
-      if (needed[i]) want(node);
+                              [&](ValueId id) { return reads_[id] == round_; });
+      if (needed[i]) mark_reads(node);
     }
     return needed;
   }
 
-  // Takes from the end of `nodes`, so that what reads them comes along, what fills `seconds`; returns how
-  // long that takes. Cheap ops alone are not worth it.
+  // Moves nodes from the end of `nodes`, so that their readers come along, until they fill
+  // `seconds`. Returns their time. Cheap ops alone are not moved.
   double move_behind(NodeIndex start, std::vector<NodeIndex>& nodes, double seconds) {
     double filled = 0, worth_s = 0;
     std::size_t worth = nodes.size();  // the first to move
@@ -119,7 +120,7 @@ class ActivationOverlap {
   const DeviceModel& device_;
   IdMap<NodeIndex> waits_;
   IdMap<Place> places_;
-  IdMap<std::int64_t> wanted_;  // by value: the round that wants it
+  IdMap<std::int64_t> reads_;  // by value: the last round that reads it
   std::int64_t round_ = 0, moved_ = 0;
 };
 
@@ -129,7 +130,7 @@ Notes overlap_activations(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
   const std::int64_t moved = ActivationOverlap(graph, device_model_for(options.device)).run();
   if (moved == 0) return {};
-  return {std::to_string(moved) + " ops run beside collectives of activations that do not need them"};
+  return {std::to_string(moved) + " ops overlap collectives of activations that do not need them"};
 }
 
 }  // namespace rondo::ir

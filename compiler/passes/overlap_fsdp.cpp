@@ -1,4 +1,4 @@
-// Communication of parameters runs while the neighbours compute.
+// Overlaps communication of parameters with the compute of the neighbouring layers.
 //
 //   start gather 1                     start gather 1
 //   wait for gather 1                  wait for gather 1
@@ -7,17 +7,19 @@
 //   wait for gather 2                  wait for gather 2
 //   compute with 2                     compute with 2
 //
-// A gather of parameters depends on nothing that the step computes, so it can start anywhere above its wait;
-// one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with its
-// first matrix product: enough to hide behind, and behind the loss, where memory is fullest.
+// A gather of parameters depends on nothing that the step computes, so it can start anywhere before
+// its wait. One gather ahead hides it, with two of them in memory. The first gather of the backward
+// starts with the backward's first matrix product. That is enough to hide it, and it is after the
+// loss, where memory use is highest.
 //
-// A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to the end
-// of the backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows
-// it. A wait for such an all-reduce moves down to the start of the reduce-scatter after that; where gradients
-// are not scattered in this graph, to the start of the next all-reduce.
+// A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or
+// to the end of the backward. Readers of its result (casts, splits, the start of an all-reduce over
+// replicas) follow it. A wait for such an all-reduce moves down to the start of the reduce-scatter
+// after the next one. Where this graph has no reduce-scatters of gradients, it moves to the start
+// of the next all-reduce.
 //
-// Where a bucket takes several collectives, of several groups, they are one here: a small one would hide
-// nothing.
+// Several collectives of a bucket, in several groups, count as one, since a small one would
+// hide nothing.
 #include <algorithm>
 
 #include "compiler/analysis/bucketing.h"
@@ -55,23 +57,23 @@ class FsdpOverlap {
   ValueId first_operand(NodeIndex i) const { return operand(graph_.nodes[i], 0); }
 
   std::vector<NodeIndex> starts(Phase phase, CollectiveKind kind) const {
-    std::vector<NodeIndex> found;
+    std::vector<NodeIndex> result;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i)
       if (graph_.nodes[i].phase == phase && is_collective(graph_.nodes[i], kind) && waits_[i] >= 0)
-        found.push_back(i);
-    return found;
+        result.push_back(i);
+    return result;
   }
 
-  // Collectives that follow each other and are of one bucket.
+  // Consecutive collectives of one bucket.
   using Unit = std::vector<NodeIndex>;
   std::vector<Unit> units(const std::vector<NodeIndex>& starts) const {
-    std::vector<Unit> found;
+    std::vector<Unit> result;
     for (const NodeIndex i : starts) {
-      if (found.empty() || graph_.nodes[found.back().front()].module != graph_.nodes[i].module)
-        found.emplace_back();
-      found.back().push_back(i);
+      if (result.empty() || graph_.nodes[result.back().front()].module != graph_.nodes[i].module)
+        result.emplace_back();
+      result.back().push_back(i);
     }
-    return found;
+    return result;
   }
   NodeIndex last_wait(const Unit& unit) const {
     NodeIndex last = kNoNode;
@@ -83,21 +85,22 @@ class FsdpOverlap {
     std::vector<NodeIndex> gathers = starts(phase, CollectiveKind::all_gather);
     std::erase_if(gathers, [&](NodeIndex i) { return !of_parameters_[first_operand(i)]; });
     const Unit* before = nullptr;
-    const std::vector<Unit> all = units(gathers);
-    for (const Unit& unit : all) {
+    const std::vector<Unit> gather_units = units(gathers);
+    for (const Unit& unit : gather_units) {
       const NodeIndex after = before == nullptr ? first_product(phase) - 1 : last_wait(*before);
       for (const NodeIndex i : unit) move_up(i, {after, 1});
       before = &unit;
     }
   }
 
-  // The first node of the phase that is heavy; of the forward, which begins with a gather, the first of all.
+  // Returns the first heavy node of the backward. For the forward, which begins with a gather,
+  // returns its first node.
   NodeIndex first_product(Phase phase) const {
     const auto begin = graph_.nodes.begin() + phase_begin(phase);
     const auto product =
         std::find_if(begin, graph_.nodes.end(), [](const Node& node) { return facts(node.op).is_heavy(); });
-    const bool found = phase == Phase::backward && product != graph_.nodes.end() && product->phase == phase;
-    return static_cast<NodeIndex>((found ? product : begin) - graph_.nodes.begin());
+    const bool exists = phase == Phase::backward && product != graph_.nodes.end() && product->phase == phase;
+    return static_cast<NodeIndex>((exists ? product : begin) - graph_.nodes.begin());
   }
 
   NodeIndex phase_begin(Phase phase) const {
@@ -106,7 +109,7 @@ class FsdpOverlap {
     return static_cast<NodeIndex>(first - graph_.nodes.begin());
   }
 
-  // A node and what it needs of its own phase.
+  // Moves up a node and its operands of the same phase.
   void move_up(NodeIndex i, Place place) {
     if (places_[i] <= place) return;
     places_[i] = place;
@@ -118,9 +121,9 @@ class FsdpOverlap {
 
   bool of_parameter(NodeIndex i) const { return parameters_[i] >= 0 || made_by_bucketing(graph_.nodes[i]); }
   std::vector<NodeIndex> reductions(Phase phase, CollectiveKind kind) const {
-    std::vector<NodeIndex> found = starts(phase, kind);
-    std::erase_if(found, [&](NodeIndex i) { return !of_parameter(i); });
-    return found;
+    std::vector<NodeIndex> result = starts(phase, kind);
+    std::erase_if(result, [&](NodeIndex i) { return !of_parameter(i); });
+    return result;
   }
   void delay_wait(NodeIndex start, Place place) {
     Place& wait = places_[waits_[start]];
@@ -128,17 +131,18 @@ class FsdpOverlap {
   }
 
   void delay_reductions(Phase phase) {
-    const std::vector<Unit> all = units(reductions(phase, CollectiveKind::reduce_scatter));
-    for (std::size_t k = 0; k < all.size(); ++k)
-      for (const NodeIndex i : all[k])
-        delay_wait(i, k + 1 < all.size() ? above(all[k + 1]) : Place{phase_begin(Phase::update) - 1, 1});
+    const std::vector<Unit> scatters = units(reductions(phase, CollectiveKind::reduce_scatter));
+    for (std::size_t k = 0; k < scatters.size(); ++k)
+      for (const NodeIndex i : scatters[k])
+        delay_wait(
+            i, k + 1 < scatters.size() ? before(scatters[k + 1]) : Place{phase_begin(Phase::update) - 1, 1});
   }
-  static Place above(const Unit& unit) { return {unit.front(), -1}; }
+  static Place before(const Unit& unit) { return {unit.front(), -1}; }
 
   void delay_replica_sums(Phase phase) {
     const std::vector<Unit> scatters = units(reductions(phase, CollectiveKind::reduce_scatter)),
                             sums = units(reductions(phase, CollectiveKind::all_reduce));
-    const Place end{phase_begin(Phase::update) - 1, 2};  // below the start of the last sum
+    const Place end{phase_begin(Phase::update) - 1, 2};  // after the start of the last sum
     for (std::size_t k = 0; k < sums.size(); ++k) {
       for (const NodeIndex i : sums[k]) {
         const NodeIndex source = scattered_by(i);
@@ -148,12 +152,12 @@ class FsdpOverlap {
         const bool scattered = scatter != scatters.end();
         const std::size_t next = scattered ? static_cast<std::size_t>(scatter - scatters.begin()) + 2 : k + 1;
         const std::vector<Unit>& starts = scattered ? scatters : sums;
-        delay_wait(i, next < starts.size() ? above(starts[next]) : end);
+        delay_wait(i, next < starts.size() ? before(starts[next]) : end);
       }
     }
   }
 
-  // The reduce-scatter whose result is summed over replicas; kNoNode where there is none.
+  // Returns the reduce-scatter whose result is summed over replicas, or kNoNode.
   NodeIndex scattered_by(NodeIndex sum) const {
     for (NodeIndex i = def_use_.maker(first_operand(sum)); i != kNoNode && of_parameter(i);
          i = def_use_.maker(first_operand(i))) {
@@ -165,9 +169,9 @@ class FsdpOverlap {
   Graph& graph_;
   DefUse def_use_;
   IdMap<Place> places_;
-  IdMap<NodeIndex> waits_;          // for a start: its wait
-  IdMap<std::int32_t> parameters_;  // for each node, -1: none
-  IdMap<bool> of_parameters_;       // for each value: through casts and packing alone
+  IdMap<NodeIndex> waits_;          // by start
+  IdMap<std::int32_t> parameters_;  // by node; -1 without a parameter
+  IdMap<bool> of_parameters_;       // by value: a parameter after casts and packing alone
 };
 
 }  // namespace

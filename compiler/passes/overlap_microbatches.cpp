@@ -1,13 +1,15 @@
-// A graph with the forward of one microbatch and the backward of another (bodies/merge.h) gets one order by
-// list scheduling: whenever one of the two waits for a collective, the other one computes.
+// Orders a graph with the forward of one microbatch and the backward of another (bodies/merge.h) by
+// list scheduling: when one of the two waits for a collective, the other one computes.
 //
-//   forward:   attention, start: to experts, wait, experts      attention, start: to experts, gradients of
-//   backward:  gradients of experts, start: back, wait, ...  -> experts, start: back, wait, experts, wait,
-//   ...
+// Before:
+//   attention, start: to experts, wait, experts
+//   gradients of experts, start: back, wait, ...
+// After:
+//   attention, start: to experts, gradients of experts, start: back, wait, experts, wait, ...
 //
-// Each of the two keeps its own order, which earlier passes have chosen. The next node is the one that can
-// begin first; a start comes before anything else, and of two that can begin now, the one with the longer way
-// to go. The clock is that of a plan (plan/clock.h).
+// Each of the two keeps its own order, which earlier passes have chosen. The next node is the one
+// that can begin first. A start precedes all other nodes. Of two nodes that can begin at once, the
+// one with the longer remaining time is next. The clock is that of a plan (plan/clock.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,12 +27,12 @@
 namespace rondo::ir {
 namespace {
 
-// What each node takes of the device.
+// Times of each node on the device.
 struct Costs {
   IdMap<double> compute_s, lane_s;
-  IdMap<Lane> lanes;  // of collectives
+  IdMap<Lane> lanes;  // by collective
   IdMap<Effect> effects;
-  IdMap<NodeIndex> awaited;  // of waits: what started it
+  IdMap<NodeIndex> awaited;  // by wait: its start
 };
 
 Costs costs_of(const Graph& graph, const DeviceModel& device) {
@@ -52,13 +54,13 @@ Costs costs_of(const Graph& graph, const DeviceModel& device) {
   return costs;
 }
 
-// Plays nodes, each when its turn comes.
+// Simulates nodes one after the other.
 class Player {
  public:
   explicit Player(const Costs& costs) : costs_(costs), ends_(costs.effects.size(), 0) {}
 
   double now() const { return clock_.now_s(); }
-  // When the node can begin.
+  // Returns the time at which the node can begin.
   double ready(NodeIndex i) const {
     const NodeIndex start = costs_.awaited[i];
     return start == kNoNode ? now() : std::max(now(), ends_[start]);
@@ -73,14 +75,14 @@ class Player {
 
  private:
   const Costs& costs_;
-  IdMap<double> ends_;  // of collectives
+  IdMap<double> ends_;  // by collective
   Clock clock_;
 };
 
-// One of the two graphs, in its order.
+// One of the two graphs, in its own order.
 struct Half {
   std::vector<NodeIndex> order;
-  std::vector<double> left_s = {};  // of each node: from its begin to the end, alone
+  std::vector<double> left_s = {};  // by node: time from its begin to the end, alone
   std::size_t next = 0;
 
   bool done() const { return next == order.size(); }
@@ -96,8 +98,8 @@ void measure(Half& half, const Costs& costs) {
   for (double& left : half.left_s) left = alone.now() - left;
 }
 
-// Forward and backward; empty where the graph is not of two that need nothing of each other, and where it
-// draws random numbers, which depend on the order of all that do.
+// Returns forward and backward. Returns empty halves where one depends on the other, and where the
+// graph draws random numbers, which depend on the order of all draws.
 std::array<Half, 2> divide(const Graph& graph) {
   const DefUse def_use(graph);
   IdMap<bool> backward(graph.nodes.size(), false);
@@ -116,7 +118,7 @@ std::array<Half, 2> divide(const Graph& graph) {
   return halves;
 }
 
-// Which of the two goes on.
+// Returns the half that runs its next node.
 Half& next_of(std::array<Half, 2>& halves, const Costs& costs, const Player& player) {
   auto& [forward, backward] = halves;
   if (forward.done()) return backward;
@@ -135,10 +137,10 @@ Notes overlap_microbatches(Graph& graph, const CompileOptions& options) {
   std::array<Half, 2> halves = divide(graph);
   if (halves[0].order.empty() || halves[1].order.empty()) return unchanged();
   const Costs costs = costs_of(graph, device_model_for(options.device));
-  Player in_turn(costs), together(costs);
+  Player serial(costs), together(costs);
   for (Half& half : halves) {
     measure(half, costs);
-    for (const NodeIndex i : half.order) in_turn.run(i);
+    for (const NodeIndex i : half.order) serial.run(i);
   }
   std::vector<NodeIndex> order;
   while (!halves[0].done() || !halves[1].done()) {
@@ -147,14 +149,14 @@ Notes overlap_microbatches(Graph& graph, const CompileOptions& options) {
     order.push_back(half.head());
     ++half.next;
   }
-  if (together.now() >= in_turn.now())
-    return unchanged({"forward and backward stay one after the other: no collective would be hidden"});
+  if (together.now() >= serial.now())
+    return unchanged({"forward and backward stay one after the other: overlap would hide no collective"});
   IdMap<Node> nodes;
   for (const NodeIndex i : order) nodes.push_back(std::move(graph.nodes[i]));
   nodes.push_back(std::move(graph.nodes.back()));
   graph.nodes = std::move(nodes);
-  return {fmt::format("forward and backward in {:.1f} % less time than one after the other",
-                      100 * (1 - together.now() / in_turn.now()))};
+  return {fmt::format("forward and backward take {:.1f} % less time than one after the other",
+                      100 * (1 - together.now() / serial.now()))};
 }
 
 }  // namespace rondo::ir

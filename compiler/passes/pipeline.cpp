@@ -1,5 +1,5 @@
-// The passes in the order in which they run, each with its facts and the reason for its place. docs/graph.md
-// shows this list as a table.
+// The passes in the order in which they run, each with its properties and the reason for its place.
+// docs/graph.md shows this list as a table.
 #include "compiler/passes/pipeline.h"
 
 #include <fmt/format.h>
@@ -15,42 +15,43 @@
 namespace rondo::ir {
 namespace {
 
-// Reductions add in the order of the ranks on the CPU (parallel/groups/ordered_gloo.h) and nowhere else.
+// On the CPU, reductions add in rank order (parallel/groups/ordered_gloo.h); elsewhere the
+// order varies.
 constexpr std::string_view kUnorderedReductions =
-    "for reductions where a sum depends on an element's place in the buffer (not on CPU)";
+    "for reductions where a sum depends on an element's position in the buffer (not on CPU)";
 
 constexpr std::array kPasses = {
     PassInfo{
         .name = "canonicalize",
         .run = &canonicalize,
         .needs = kFunctional,
-        .does = "drops views and copies that change nothing; writes every view between contiguous tensors "
-                "as one `aten.view` of the oldest of them",
+        .does = "removes views and copies without effect; replaces views between contiguous tensors by one "
+                "`aten.view` of the oldest of them",
         .guarantees = "no detach or alias, no view of its own type, no transposition that a later one "
                       "undoes; strides, starts, alignment and types of sharding stay",
-        .place = "first, so that every later pass meets one form of a view",
+        .place = "first, so that later passes see one form of a view",
     },
     PassInfo{
         .name = "fold_casts",
         .run = &fold_casts,
         .needs = kFunctional,
         .does =
-            "drops a cast back to the dtype of the start, and lets a cast of a widening cast, the optimizer "
-            "and the sums of squares read what that one read",
-        .guarantees = "a cast that narrows is never left out; copies that are returned or overwritten stay; "
-                      "what `canonicalize` guarantees",
-        .place = "after `canonicalize`, which drops views between two casts; before "
+            "removes a cast back to the original dtype; casts of a widening cast, the optimizer and the sums "
+            "of squares read the source of the widening cast",
+        .guarantees = "keeps narrowing casts, and copies that are returned or overwritten; "
+                      "the guarantees of `canonicalize`",
+        .place = "after `canonicalize`, which removes views between two casts; before "
                  "`common_subexpressions`, since casts of one value become equal",
-        .numerics_detail = "for the signs and payloads of NaNs",
+        .numerics_detail = "for signs and payloads of NaNs",
     },
     PassInfo{
         .name = "common_subexpressions",
         .run = &common_subexpressions,
         .needs = kFunctional,
-        .does = "computes equal nodes of a phase once: those with the same op, arguments and result types",
-        .guarantees = "the first of equal nodes stays, with its module; random ops, collectives and tensors "
-                      "that are overwritten or become updates are left alone",
-        .place = "after `canonicalize`, which makes equal views equal; before anything that duplicates "
+        .does = "computes nodes of a phase with equal op, arguments and result types once",
+        .guarantees = "keeps the first of equal nodes with its module; keeps random ops, collectives, and "
+                      "tensors that are overwritten or become updates",
+        .place = "after `canonicalize`, which makes equal views equal; before passes that duplicate "
                  "nodes on purpose",
     },
     PassInfo{
@@ -58,35 +59,35 @@ constexpr std::array kPasses = {
         .run = &fuse_add_rms_norm,
         .needs = kFunctional,
         .does =
-            "a sum and its RMSNorm become `rondo.add_rms_norm`; what is added to the gradient of a norm's "
-            "input, `rondo.add_rms_norm_backward`",
-        .guarantees = "a sum stays in its block, unless everything is kept for the backward",
-        .place = "after `common_subexpressions`, so that the backward reads the very values of its forward; "
-                 "before `recompute`, so that memory policies see what is left to keep",
+            "fuses a sum and its RMSNorm into `rondo.add_rms_norm`, and a norm's backward and the addition "
+            "to its input gradient into `rondo.add_rms_norm_backward`",
+        .guarantees = "a sum stays in its block, unless the policy saves all values",
+        .place = "after `common_subexpressions`, so that the backward reads the values of its forward; "
+                 "before `recompute`, so that memory policies see the remaining values",
     },
     PassInfo{
         .name = "merge_linears",
         .run = &merge_linears,
         .numerics = Numerics::rounds,
         .needs = kFunctional,
-        .does = "linear layers of one input, such as those of queries, keys and values, or of gate and up, "
-                "become one product, in the forward and in both products of the backward",
-        .guarantees = "weights stay apart; what the cost model takes for slower stays as it is, and the log "
-                      "says so",
-        .place = "after the fusions, whose ops read slices of a product; before `recompute`, which makes "
-                 "the weight of the product again",
-        .numerics_detail = "a product may add in another order, and gradients of an input are added in fp32",
+        .does = "merges linear layers of one input, such as query, key and value, or gate and up, into one "
+                "product, in the forward and in both products of the backward",
+        .guarantees = "weights stay separate; keeps layers that the cost model expects to be slower merged, "
+                      "and the log says so",
+        .place = "after the fusions, whose ops read slices of a product; before `recompute`, which "
+                 "recomputes the weight of the product",
+        .numerics_detail = "a product may add in another order, and input gradients are added in fp32",
     },
     PassInfo{
         .name = "fuse_addmm",
         .run = &fuse_addmm,
         .numerics = Numerics::rounds,
         .needs = kFunctional,
-        .does = "a product that is added to what nobody else reads, such as gradients of one input, becomes "
-                "`aten.addmm`",
-        .guarantees = "the product stays in its place; `reinplace` then adds in the memory of what it is "
-                      "added to",
-        .place = "after `merge_linears`, which needs no sums; before `recompute`, as the fusions",
+        .does = "fuses a product and its sum with a tensor that has no other reader, such as gradients of "
+                "one input, into `aten.addmm`",
+        .guarantees = "the product keeps its place; `reinplace` then adds in the memory of the other "
+                      "operand",
+        .place = "after `merge_linears`, which removes sums; before `recompute`, like the fusions",
         .numerics_detail = "once, not after product and sum",
     },
     PassInfo{
@@ -94,45 +95,45 @@ constexpr std::array kPasses = {
         .run = &recompute,
         .needs = kFunctional,
         .breaks = kGatheredOnce,
-        .does = "computes forward values again in the backward, as `compile.memory_policy` says, and "
-                "gathers parameters again, as `parallelism.fsdp_reshard_after_forward` says",
-        .guarantees = "a copy stands right before its first reader; random ops, reductions and what leaves "
-                      "a block are never copied",
-        .place = "after `common_subexpressions`, so that nothing is kept twice; before what treats "
+        .does = "recomputes forward values in the backward by `compile.memory_policy`, and "
+                "gathers parameters again by `parallelism.fsdp_reshard_after_forward`",
+        .guarantees = "a copy comes right before its first reader; never copies random ops, reductions and "
+                      "values that leave a block",
+        .place = "after `common_subexpressions`, so that no value is saved twice; before passes on "
                  "collectives, since it adds some",
     },
     PassInfo{
         .name = "offload",
         .run = &offload,
         .needs = kFunctional,
-        .does = "moves kept activations to the host's memory until the backward needs them, under "
+        .does = "offloads saved activations to host memory until the backward needs them, under "
                 "`compile.memory_policy = \"sac_and_offload\"`",
-        .guarantees = "none of the last block; at most `compile.cpu_offload_budget_gb`",
-        .place = "after `recompute`, which decides what is kept",
+        .guarantees = "no value of the last block; at most `compile.cpu_offload_budget_gb`",
+        .place = "after `recompute`, which decides what is saved",
     },
     PassInfo{
         .name = "deduplicate_unshard",
         .run = &deduplicate_unshard,
         .needs = kFunctional,
         .gives = kGatheredOnce,
-        .does = "gathers a parameter once in a phase, or once in all where its gathered copy is kept",
+        .does = "gathers a parameter once in a phase, or once in total where its gathered copy is kept",
         .guarantees = "at most one gather of a parameter in a phase",
-        .place = "after `recompute`, which gathers again for what it computes again",
+        .place = "after `recompute`, which gathers again for recomputed nodes",
     },
     PassInfo{
         .name = "remove_dead_collectives",
         .run = &remove_dead_collectives,
-        .does = "drops collectives whose awaited result reaches nothing that counts, with their waits and "
+        .does = "removes collectives whose awaited result is never used, with their waits and "
                 "readers",
-        .guarantees = "start and wait go together; the others keep their order; the same decision on all "
-                      "ranks, which compare their sequences before the first step",
-        .place = "before `eliminate_dead_code`, which drops what fed them",
+        .guarantees = "removes start and wait together; the others keep their order; the same decision on "
+                      "all ranks, which compare their sequences before the first step",
+        .place = "before `eliminate_dead_code`, which removes their operands",
     },
     PassInfo{
         .name = "eliminate_dead_code",
         .run = &eliminate_dead_code,
-        .does = "drops what nobody reads, and assertions that the device checks",
-        .guarantees = "inputs, writes, random ops, collectives and host reads stay",
+        .does = "removes nodes without readers, and assertions that the device checks",
+        .guarantees = "keeps inputs, writes, random ops, collectives and host reads",
         .place = "after the passes that leave nodes without readers",
     },
     PassInfo{
@@ -140,19 +141,19 @@ constexpr std::array kPasses = {
         .run = &separate_gather_group,
         .of_bodies = true,
         .needs = kFunctional,
-        .does = "gives gathers of parameters a group of their own, under `compile.enable_fsdp_ag_rs_overlap`",
+        .does = "moves gathers of parameters to a separate group, under `compile.enable_fsdp_ag_rs_overlap`",
         .guarantees = "other collectives keep their groups",
-        .place = "before gathers are bucketed, and so are of more than one parameter",
+        .place = "before bucketing, after which a gather has several parameters",
     },
     PassInfo{
         .name = "transformer_block_bucketing",
         .run = &transformer_block_bucketing,
         .of_bodies = true,
         .needs = kFunctional | kGatheredOnce,
-        .does = "one gather and one reduce-scatter for the parameters of a bucket: a block, what stands "
-                "before the first, what stands behind the last, or `compile.fsdp_buckets`",
-        .guarantees = "packed in the order of the parameters; collectives of anything else stay",
-        .place = "on the gathers that are left",
+        .does = "merges gathers and reduce-scatters of the parameters of a bucket into one each; a bucket is "
+                "a block, all before the first block, all after the last, or `compile.fsdp_buckets`",
+        .guarantees = "packed in the order of the parameters; keeps all other collectives",
+        .place = "after the passes that remove gathers",
         .numerics_detail = kUnorderedReductions,
     },
     PassInfo{
@@ -163,8 +164,8 @@ constexpr std::array kPasses = {
         .needs = kFunctional | kGatheredOnce,
         .replaces = "transformer_block_bucketing",
         .does = "buckets by size and overlap instead of by block",
-        .guarantees = "as `transformer_block_bucketing`",
-        .place = "instead of `transformer_block_bucketing`",
+        .guarantees = "like `transformer_block_bucketing`",
+        .place = "in place of `transformer_block_bucketing`",
         .numerics_detail = kUnorderedReductions,
     },
     PassInfo{
@@ -172,10 +173,10 @@ constexpr std::array kPasses = {
         .run = &bucket_replica_sums,
         .of_bodies = true,
         .needs = kFunctional,
-        .does = "one sum over replicas for the gradients of a bucket: of what a reduce-scatter brought, "
-                "before it is taken apart; packed where nothing is scattered (DDP)",
-        .guarantees = "sums of anything but gradients stay",
-        .place = "on what the buckets of the reduce-scatters became",
+        .does = "merges sums over replicas of the gradients of a bucket into one: the result of a "
+                "reduce-scatter before it is split, or packed gradients without one (DDP)",
+        .guarantees = "keeps sums of other tensors",
+        .place = "after the bucketing of reduce-scatters",
         .numerics_detail = kUnorderedReductions,
     },
     PassInfo{
@@ -183,21 +184,21 @@ constexpr std::array kPasses = {
         .run = &overlap_fsdp,
         .of_bodies = true,
         .needs = kFunctional | kPhasesInTurn,
-        .does = "starts each gather of parameters one gather earlier; waits for each reduce-scatter of "
-                "gradients one later, and for the sums over replicas that follow it one later still",
-        .guarantees = "at most two gathers and two reductions under way; collectives of a kind keep their "
+        .does = "starts each gather of parameters one gather earlier; delays the wait for each "
+                "reduce-scatter of gradients by one, and for the following sum over replicas by one more",
+        .guarantees = "at most two gathers and two reductions in flight; collectives of a kind keep their "
                       "order",
-        .place = "on the buckets, so that a whole one is under way while the one before it is computed with",
+        .place = "after bucketing, so that one bucket is in flight while the previous one is used",
     },
     PassInfo{
         .name = "overlap_activations",
         .run = &overlap_activations,
         .of_bodies = true,
         .needs = kFunctional | kPhasesInTurn,
-        .does = "puts what a collective of activations does not need behind its start, as much as takes its "
-                "time: gradients of weights while ranks that share a layer exchange activations",
-        .guarantees = "no node moves by more than two such collectives, or out of its phase",
-        .place = "after the bucketing passes, which say what is of parameters",
+        .does = "moves nodes that a collective of activations does not need after its start, for as long as "
+                "it takes: weight gradients while ranks that share a layer exchange activations",
+        .guarantees = "no node moves past more than two such collectives, or out of its phase",
+        .place = "after the bucketing passes, which mark collectives of parameters",
     },
     PassInfo{
         .name = "overlap_microbatches",
@@ -205,12 +206,10 @@ constexpr std::array kPasses = {
         .of_bodies = true,
         .needs = kFunctional | kPhasesInTurn,
         .breaks = kPhasesInTurn,
-        .does =
-            "gives a forward and a backward of different microbatches one order, in which one computes while "
-            "the other communicates",
-        .guarantees =
-            "each keeps its own order; a graph whose backward reads its forward stays as it is, and "
-            "one that draws random numbers",
+        .does = "interleaves a forward and a backward of different microbatches, so that one computes while "
+                "the other communicates",
+        .guarantees = "each keeps its own order; keeps a graph whose backward reads its forward, and "
+                      "one that draws random numbers",
         .place = "after the passes that order a forward or a backward alone",
     },
     PassInfo{
@@ -218,12 +217,12 @@ constexpr std::array kPasses = {
         .run = &reorder_for_memory,
         .of_bodies = true,
         .needs = kFunctional,
-        .does = "moves up what frees more than it takes, and down to its first reader what takes more than "
-                "it frees, where that lowers the planned peak; n log n",
-        .guarantees = "planned peak and arena never rise; starts, waits, random ops, writes and host reads "
-                      "keep their order, and only waits may be passed; products never move below a wait",
-        .place = "after every pass that adds or drops nodes, so that it sees the lifetimes that will be; "
-                 "before `reinplace`, since an overwritten operand ties its readers down",
+        .does = "moves up nodes that free more than they take, and moves others down to their first reader, "
+                "where that lowers the planned peak; n log n",
+        .guarantees = "planned peak and arena never grow; starts, waits, random ops, writes and host reads "
+                      "keep their order, and only waits may be passed; products never move after a wait",
+        .place = "after every pass that adds or removes nodes, so that it sees the final lifetimes; "
+                 "before `reinplace`, since overwritten operands restrict the order of their readers",
     },
     PassInfo{
         .name = "choose_matmul_algorithms",
@@ -231,12 +230,12 @@ constexpr std::array kPasses = {
         .numerics = Numerics::rounds,
         .of_bodies = true,
         .needs = kFunctional,
-        .does = "gives products the algorithms of cuBLASLt that `rondo tune` measured as the fastest "
+        .does = "assigns products the fastest algorithms of cuBLASLt as measured by `rondo tune` "
                 "(`compile.matmul_algorithms`)",
-        .guarantees = "a product that the table lacks, or for which nothing was faster, stays LibTorch's",
-        .place =
-            "after every pass that looks for products; before `reinplace`, which adds them to a sum in its "
-            "place",
+        .guarantees = "a product without a faster algorithm in the table keeps LibTorch's",
+        .place = "after every pass that searches for products; before `reinplace`, which adds them to a sum "
+                 "in its "
+                 "place",
         .numerics_detail = "a product may add in another order",
     },
     PassInfo{
@@ -245,9 +244,9 @@ constexpr std::array kPasses = {
         .of_bodies = true,
         .needs = kFunctional,
         .breaks = kFunctional,
-        .does = "writes a result over an operand nobody reads again; updates state in place",
-        .guarantees = "only bit-equal forms at equal types and strides; the batch is never written",
-        .place = "after every pass that adds, moves or drops a reader: what follows has to look at storages",
+        .does = "writes a result over an operand without later readers; updates state in place",
+        .guarantees = "only bit-equal forms with equal types and strides; never writes the batch",
+        .place = "after every pass that adds, moves or removes a reader: later passes must look at storages",
     },
     PassInfo{
         .name = "cudagraph",
@@ -255,10 +254,10 @@ constexpr std::array kPasses = {
         .in_default = false,
         .of_bodies = true,
         .only_on = TargetDevice::cuda,
-        .does = "marks the segments that the device records once and replays without the host; waits for "
-                "what is under way at a cut before it",
-        .guarantees = "a segment holds no host read, and no wait whose start lies outside",
-        .place = "last: it marks nodes by their numbers",
+        .does = "marks the segments that the device records once and replays without the host; moves waits "
+                "for work in progress before each cut",
+        .guarantees = "a segment has no host read, and no wait whose start is outside",
+        .place = "last, since it marks nodes by their index",
     },
 };
 
@@ -270,8 +269,8 @@ std::map<std::string, int> count_ops(const Graph& graph) {
 
 std::string properties_text(Properties properties) {
   std::string text;
-  for (Properties one = 1; one != 0 && one <= properties; one <<= 1)
-    if (properties & one) (text += text.empty() ? "" : "; ") += property_name(one);
+  for (Properties bit = 1; bit != 0 && bit <= properties; bit <<= 1)
+    if (properties & bit) (text += text.empty() ? "" : "; ") += property_name(bit);
   return text.empty() ? "-" : text;
 }
 

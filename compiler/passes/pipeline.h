@@ -1,4 +1,4 @@
-// Which passes run, in which order, and what each did.
+// The pipeline of passes: selection, order, and reports.
 #pragma once
 
 #include <functional>
@@ -15,60 +15,59 @@
 
 namespace rondo::ir {
 
-// What may hold of a graph on its way through the pipeline.
+// Properties that a graph may have in the pipeline.
 using Properties = std::uint32_t;
-constexpr Properties kFunctional = 1;    // no node overwrites anything; holds of a traced graph
+constexpr Properties kFunctional = 1;    // no node overwrites anything; true for traced graphs
 constexpr Properties kGatheredOnce = 2;  // each parameter is gathered at most once in a phase
-constexpr Properties kPhasesInTurn = 4;  // all of a phase before the next; holds of a traced graph
-std::string_view property_name(Properties one);
+constexpr Properties kPhasesInTurn = 4;  // phases do not overlap; true for traced graphs
+std::string_view property_name(Properties property);
 
-// The one statement of a pass's facts: what runs, what the pipeline checks, and, as phrases, what
-// docs/graph.md shows.
+// Describes a pass: what runs, what the pipeline checks, and, as phrases, the row of docs/graph.md.
 struct PassInfo {
   std::string_view name;
   Notes (*run)(Graph&, const CompileOptions&);
   Numerics numerics = Numerics::exact;
-  bool in_default = true;  // part of what "default" stands for
-  bool of_bodies = false;  // where a graph is cut into bodies: runs on each of them, behind the cut
+  bool in_default = true;  // part of "default"
+  bool of_bodies = false;  // runs after the cut, on each body of a graph that is cut into bodies
   Properties needs = 0;
   Properties gives = 0;
   Properties breaks = 0;
-  std::string_view replaces = {};            // the pass of the default list that this one is another way of
-  std::optional<TargetDevice> only_on = {};  // the device without which the pass makes no sense
+  std::string_view replaces = {};            // the default pass to which this is an alternative
+  std::optional<TargetDevice> only_on = {};  // the only device that supports the pass
   std::string_view does;
   std::string_view guarantees = {};
-  std::string_view place = {};            // after and before what it runs, and why
-  std::string_view numerics_detail = {};  // exact but for what, or how it rounds
+  std::string_view place = {};            // the passes before and after it, and why
+  std::string_view numerics_detail = {};  // the exception to exact, or how it rounds
 };
 
-// In the order in which they run.
+// Returns the passes in the order in which they run.
 std::span<const PassInfo> all_passes();
-// The same as a table for docs/graph.md.
+// Returns them as a table for docs/graph.md.
 std::string passes_as_markdown();
 
 struct Selection {
   std::vector<const PassInfo*> passes;
-  std::vector<std::string> notes;     // what the user may not expect: a pass left out
-  std::vector<std::string> problems;  // why it cannot run
+  std::vector<std::string> notes;     // passes left out
+  std::vector<std::string> problems;  // why the selection cannot run
 };
-// What the options ask for. `table` is all_passes() outside tests. Problems are an unknown name (and the
-// nearest known one), a pass that cannot run here, a list in another order than the table's, a pass whose
-// needs those before it do not meet.
+// Selects the passes of the options. `table` is all_passes() outside of tests. Problems are an
+// unknown name (with the nearest known one), a pass that cannot run here, a list in another order
+// than the table's, and a pass with unmet needs.
 Selection choose_passes(std::span<const PassInfo> table, const CompileOptions& options);
-// The same; throws Error(ExitCode::config) with every problem.
+// Calls choose_passes and throws Error(ExitCode::config) with all problems.
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
 
-// What stands in the way of running these passes in this order: who must come first.
+// Returns the problems of running these passes in this order: which passes must come first.
 std::vector<std::string> order_problems(std::span<const PassInfo> table,
                                         std::span<const PassInfo* const> passes);
 
 struct PassReport {
   std::string_view name;
   double ms = 0;         // the pass alone
-  double verify_ms = 0;  // the verifier after it, if it changed anything
+  double verify_ms = 0;  // the verifier after it, if the pass changed anything
   std::size_t nodes_before = 0;
   std::size_t nodes_after = 0;
-  std::vector<std::pair<std::string, int>> op_difference;  // ops whose number changed, by name
+  std::vector<std::pair<std::string, int>> op_difference;  // ops with another count, by name
   Notes notes;
 };
 struct PipelineReport {
@@ -76,15 +75,15 @@ struct PipelineReport {
   std::vector<std::string> notes;
 };
 
-// Called after each pass, before the verifier, so that a broken graph can be looked at.
+// Called after each pass, before the verifier, so that a broken graph can be inspected.
 using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 
-// Which of the passes: those of a graph that is cut into bodies (compiler/bodies/bodies.h) run before the cut
-// or behind it.
+// The passes to run. For a graph that is cut into bodies (compiler/bodies/bodies.h), some passes
+// run before the cut, and the others after it.
 enum class PipelineHalf : std::uint8_t { both, before_cut, after_cut };
 
-// Runs the selected passes on a verified graph, and verifies after each that changes it. Throws what
-// select_passes and verify throw; the graph is then in the state that the failing pass left.
+// Runs the selected passes on a verified graph, and verifies the graph after each that changes it.
+// Throws what select_passes and verify throw, and leaves the graph as the failing pass left it.
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {},
                             PipelineHalf half = PipelineHalf::both);
 

@@ -1,4 +1,4 @@
-// The backward computes again what the memory policy does not keep.
+// Recomputes the forward values that the memory policy does not save.
 //
 //   forward layers.0                              forward layers.0
 //     %5 = aten.silu.default(%4)                    %5 = aten.silu.default(%4)
@@ -6,8 +6,8 @@
 //                                                   %8 = aten.silu.default(%4) by recompute
 //     %7 = aten.mul.Tensor(%6, %5)                  %7 = aten.mul.Tensor(%6, %8)
 //
-// A copy stands right before the first backward node that needs it, whichever that is: nothing asks for one
-// region of backward nodes. What decides is compiler/analysis/memory_policy.h.
+// A copy comes right before the first backward node that needs it.
+// compiler/analysis/memory_policy.h makes the decisions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class Recomputer {
     return def_use_.maker(id) != kNoNode && recompute_[def_use_.maker(id)];
   }
 
-  // Appends copies of the node that makes `id` and of what that needs, operands first.
+  // Appends copies of the maker of `id` and of its operands' makers, operands first.
   void copy_maker(const IdMap<Node>& old, ValueId id) {
     if (!is_forward_value_to_copy(id) || copies_[id] != kNoValue) return;
     Node copy = old[def_use_.maker(id)];
@@ -59,9 +59,9 @@ class Recomputer {
     for (ValueId& result : copy.results) {
       Value value = graph_.value(result);
       if (value.views != kNoValue) value.views = copied(value.views);
-      const ValueId made = graph_.add_value(std::move(value));
-      copies_[result] = made;
-      result = made;
+      const ValueId copy_id = graph_.add_value(std::move(value));
+      copies_[result] = copy_id;
+      result = copy_id;
     }
     redirect(copy);
     graph_.nodes.push_back(std::move(copy));
@@ -80,7 +80,7 @@ class Recomputer {
   Graph& graph_;
   const IdMap<bool>& recompute_;
   DefUse def_use_;
-  IdMap<ValueId> copies_;  // of each forward value, in the backward
+  IdMap<ValueId> copies_;  // by forward value: its copy in the backward
 };
 
 struct OpShare {
@@ -88,7 +88,7 @@ struct OpShare {
   double flops = 0;
   std::int64_t bytes = 0;
 };
-// "28 aten.mm.default (5.3 MiB), ...", the most expensive first.
+// Formats "28 aten.mm.default (5.3 MiB), ...", the most expensive first.
 std::string list(const std::map<std::string, OpShare>& shares) {
   std::vector<std::pair<std::string, OpShare>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -102,16 +102,16 @@ std::string list(const std::map<std::string, OpShare>& shares) {
   return text.empty() ? "nothing" : text;
 }
 
-// What is kept, what is computed again, and what both cost.
+// Reports the saved and the recomputed values, and their costs.
 Notes table(const Graph& graph, const IdMap<bool>& recompute, MemoryPolicy policy) {
   const RecomputePlan plan = plan_recompute(graph, recompute);
   const DefUse def_use(graph);
-  std::map<std::string, OpShare> kept, again;
+  std::map<std::string, OpShare> saved, again;
   IdMap<bool> counted(graph.nodes.size(), false);
-  for (ValueId root : plan.kept) {
+  for (ValueId root : plan.saved) {
     const NodeIndex i = def_use.maker(root);
     const Node& node = graph.nodes[i];
-    OpShare& share = kept[node.op];
+    OpShare& share = saved[node.op];
     share.count += counted[i] ? 0 : 1;
     share.flops += counted[i] ? 0 : flops(graph, node);
     share.bytes += storage_bytes(graph.value(root).type);
@@ -134,10 +134,11 @@ Notes table(const Graph& graph, const IdMap<bool>& recompute, MemoryPolicy polic
   }
   return {
       fmt::format(
-          "memory policy {}: the blocks keep {:.1f} MiB for the backward, which computes {:.2f} of {:.2f} "
-          "GFLOP again",
-          name_of(policy), static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
-      "  kept: " + list(kept), "  computed again: " + list(again)};
+          "memory policy {}: the blocks save {:.1f} MiB for the backward, which recomputes {:.2f} of {:.2f} "
+          "GFLOP",
+          name_of(policy), static_cast<double>(plan.saved_bytes) / kMib, again_flops * 1e-9,
+          all_flops * 1e-9),
+      "  saved: " + list(saved), "  recomputed: " + list(again)};
 }
 
 }  // namespace

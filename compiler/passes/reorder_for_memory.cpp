@@ -1,16 +1,16 @@
-// What frees more than it takes moves up, what takes more than it frees moves down to its first reader.
+// Moves up nodes that free more than they take, and moves the others down to their first reader.
 //
 //   %3: f32[8,32] = aten.mm.default(%1, %2)           %4: f32[4,4] = aten.mm.default(%1, %0)
 //   %4: f32[4,4] = aten.mm.default(%1, %0)      ->    %3: f32[8,32] = aten.mm.default(%1, %2)
-//   (nobody reads %0 below)                           (%0 and %3 are never alive together)
+//   (no later node reads %0)                          (%0 and %3 are never live together)
 //
-// Nodes move within a stretch: what lies between two nodes that must keep their places (starts of
-// collectives, random ops, writes, host reads, the borders of phases). Waits keep their places too, but
-// others may pass them: a bucket is packed behind the wait that frees the bucket before it. No product moves
-// down, since what it computes may hide a collective that is waited for below. The bytes alive at both ends
-// of a stretch do not depend on the order inside, hence each stretch is improved for itself; the peak of the
-// step is the highest of theirs. Only stretches that stand above the best peak that can be had are touched,
-// and the new order is kept only if the memory plan, after reinplace, says that its peak is lower.
+// Nodes move within a range between two nodes that must keep their places (starts of collectives,
+// random ops, writes, host reads, the borders of phases). Waits keep their places too, but other
+// nodes may pass them: a bucket is packed after the wait that frees the previous bucket. No product
+// moves down, since its compute may hide a collective that is awaited later. The live bytes at both
+// ends of a range do not depend on the order inside, so each range is improved independently. The
+// peak of the step is the highest of their peaks. Only ranges above the best reachable peak are
+// changed. The new order is kept only if the memory plan, after reinplace, has a lower peak.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 using Order = IdMap<NodeIndex>;
 
-// What each node takes, frees and depends on, in bytes of storages that a plan must find room for.
+// Bytes of planned storages that each node takes and frees, and the dependencies between nodes.
 class Storages {
  public:
   explicit Storages(const Graph& graph)
@@ -41,7 +41,7 @@ class Storages {
         touched_(graph.nodes.size()) {
     for (const Node& node : graph.nodes) ops_.push_back(&facts(node.op));
     for (NodeIndex i = 0; i < graph.node_count(); ++i) add_node(i);
-    // States are overwritten in place.
+    // State is overwritten in place.
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
       if (graph.outputs[i].updates >= 0) bytes_[root(std::get<Use>(graph.return_node().args[i]).value)] = 0;
     for (std::vector<ValueId>& roots : touched_)
@@ -52,7 +52,7 @@ class Storages {
   const Op& op(NodeIndex i) const { return *ops_[i]; }
   ValueId root(ValueId id) const { return roots_[id]; }
   std::int64_t bytes(ValueId root) const { return bytes_[root]; }
-  // The storages that a node reads or makes, each once; not those of inputs.
+  // Returns the storages that a node reads or makes, each once, without those of inputs.
   const std::vector<ValueId>& touched(NodeIndex i) const { return touched_[i]; }
   bool made_by(NodeIndex i, ValueId root) const { return def_use_.maker(root) == i; }
   NodeIndex maker(ValueId id) const { return def_use_.maker(id); }
@@ -68,8 +68,7 @@ class Storages {
   bool is_wait(NodeIndex i) const { return op(i).effect == Effect::wait; }
   bool is_product(NodeIndex i) const { return op(i).is_heavy(); }
 
-  // The storage that the node's first result takes the place of, provided that the node is the last to touch
-  // it.
+  // Returns the storage that the node's first result may reuse if the node is the last to touch it.
   ValueId reusable(NodeIndex i) const {
     const int argument = op(i).overwritten == 1 ? 0 : op(i).reuses;
     if (argument < 0 || node(i).results.empty()) return kNoValue;
@@ -86,12 +85,12 @@ class Storages {
     std::vector<ValueId>& touched = touched_[i];
     const auto touch = [&](ValueId id) { touched.push_back(root(id)); };
     for_each_operand(node(i), touch);
-    if (is_wait(i))  // what was sent stays until now
+    if (is_wait(i))  // the collective's operands are live until its wait
       for_each_operand(node(maker(std::get<Use>(node(i).args[0]).value)), touch);
     for (ValueId id : node(i).results) {
       touch(id);
       if (root(id) == id && !graph_.value(id).on_host &&
-          op(i).overwritten <= 1)  // several: an optimizer step, in place
+          op(i).overwritten <= 1)  // several for an in-place optimizer step
         bytes_[id] = planned_bytes(graph_.value(id).type, MemoryNeeds{}.alignment);
     }
     std::sort(touched.begin(), touched.end());
@@ -99,24 +98,24 @@ class Storages {
   }
 
   const Graph& graph_;
-  IdMap<const Op*> ops_;  // of the nodes
+  IdMap<const Op*> ops_;  // by node
   IdMap<ValueId> roots_;
   DefUse def_use_;
-  IdMap<NodeIndex> last_;  // for a root
+  IdMap<NodeIndex> last_;  // by root
   IdMap<std::int64_t> bytes_;
   IdMap<std::vector<ValueId>> touched_;
 };
 
-// Packing a bucket frees as much as it takes, but for what is lost to alignment. Where it stands still
-// matters, since both are alive meanwhile.
+// Packing a bucket frees as much as it takes, except for losses to alignment. Its place still
+// matters, since both copies are live meanwhile.
 constexpr double kAlmostNothing = 1.0 / 16;
 
-// The nodes [begin, end) of the graph, all but waits free to move.
-struct MovableStretch {
+// The nodes [begin, end) of the graph. All but waits may move.
+struct MovableRange {
   NodeIndex begin = 0, end = 0;
   std::int64_t live_before = 0, live_after = 0;
   std::int64_t peak = 0;         // in the graph's order
-  std::int64_t better_peak = 0;  // in `better`; `peak` if there is none
+  std::int64_t better_peak = 0;  // of `better`, or `peak` without one
   Order better;
 };
 
@@ -130,20 +129,20 @@ class Reorderer {
         read_(graph.values.size()),
         place_(graph.nodes.size()) {}
 
-  // The whole graph in a better order, or nothing.
+  // Returns a better order of the whole graph, or nullopt.
   std::optional<Order> run() {
-    find_stretches();
+    find_ranges();
     std::int64_t reachable = 0;
-    for (const MovableStretch& stretch : stretches_) reachable = std::max(reachable, stretch.better_peak);
-    Order all(graph_.nodes.size());
-    std::iota(all.begin(), all.end(), 0);
+    for (const MovableRange& range : ranges_) reachable = std::max(reachable, range.better_peak);
+    Order order(graph_.nodes.size());
+    std::iota(order.begin(), order.end(), 0);
     bool changed = false;
-    for (const MovableStretch& stretch : stretches_) {
-      if (stretch.peak <= reachable) continue;
-      std::copy(stretch.better.begin(), stretch.better.end(), all.begin() + stretch.begin);
+    for (const MovableRange& range : ranges_) {
+      if (range.peak <= reachable) continue;
+      std::copy(range.better.begin(), range.better.end(), order.begin() + range.begin);
       changed = true;
     }
-    return changed ? std::optional(std::move(all)) : std::nullopt;
+    return changed ? std::optional(std::move(order)) : std::nullopt;
   }
 
  private:
@@ -155,66 +154,66 @@ class Reorderer {
                        [&](ValueId id) { return graph_.value(id).writes != kNoValue; });
   }
 
-  void find_stretches() {
+  void find_ranges() {
     const NodeIndex count = graph_.node_count();
     std::int64_t live = 0;
     for (NodeIndex begin = 0; begin < count;) {
       NodeIndex end = begin + 1;
       if (!stays(begin))
         while (end < count && graph_.nodes[end].phase == graph_.nodes[begin].phase && !stays(end)) ++end;
-      stretches_.push_back({.begin = begin, .end = end, .live_before = live, .better = {}});
-      improve(stretches_.back());
-      live = stretches_.back().live_after;
+      ranges_.push_back({.begin = begin, .end = end, .live_before = live, .better = {}});
+      improve(ranges_.back());
+      live = ranges_.back().live_after;
       begin = end;
     }
   }
 
-  void improve(MovableStretch& stretch) {
-    Order order(static_cast<std::size_t>(stretch.end - stretch.begin));
-    std::iota(order.begin(), order.end(), stretch.begin);
-    stretch.peak = stretch.better_peak = peak_of(order, stretch);
+  void improve(MovableRange& range) {
+    Order order(static_cast<std::size_t>(range.end - range.begin));
+    std::iota(order.begin(), order.end(), range.begin);
+    range.peak = range.better_peak = peak_of(order, range);
     if (order.size() < 2) return;
-    const Order up = moved_up(order, stretch);
-    for (const Order& one : {moved_down(up, stretch, 0.0), up, moved_down(up, stretch, kAlmostNothing)}) {
-      const std::int64_t peak = peak_of(one, stretch);
-      if (peak >= stretch.better_peak) continue;
-      stretch.better_peak = peak;
-      stretch.better = one;
+    const Order up = moved_up(order, range);
+    for (const Order& candidate : {moved_down(up, range, 0.0), up, moved_down(up, range, kAlmostNothing)}) {
+      const std::int64_t peak = peak_of(candidate, range);
+      if (peak >= range.better_peak) continue;
+      range.better_peak = peak;
+      range.better = candidate;
     }
   }
 
-  // The most bytes alive at one node. Also sets what is alive at the end, which no order changes.
-  std::int64_t peak_of(const Order& order, MovableStretch& stretch) {
+  // Returns the peak of live bytes. Also sets the live bytes at the end, which no order changes.
+  std::int64_t peak_of(const Order& order, MovableRange& range) {
     for (NodeIndex i : order)
       for (ValueId root : storages_.touched(i)) ++left_[root];
-    std::int64_t live = stretch.live_before, peak = live;
+    std::int64_t live = range.live_before, peak = live;
     for (NodeIndex i : order) {
-      const ValueId reused = dying_reusable(i, stretch);
+      const ValueId reused = dying_reusable(i, range);
       live += taken_bytes(i, reused);
       peak = std::max(peak, live);
       for (ValueId root : storages_.touched(i))
-        if (--left_[root] == 0 && root != reused && storages_.dies_before(root, stretch.end))
+        if (--left_[root] == 0 && root != reused && storages_.dies_before(root, range.end))
           live -= storages_.bytes(root);
     }
-    stretch.live_after = live;
+    range.live_after = live;
     return peak;
   }
-  // By the results of node `i`, of which one may stand in memory that is there.
+  // Returns the bytes that the results of node `i` take, one of which may reuse live memory.
   std::int64_t taken_bytes(NodeIndex i, ValueId reused) const {
     return storages_.made_bytes(i) - (reused == kNoValue ? 0 : storages_.bytes(reused));
   }
-  ValueId dying_reusable(NodeIndex i, const MovableStretch& stretch) const {
+  ValueId dying_reusable(NodeIndex i, const MovableRange& range) const {
     const ValueId storage = storages_.reusable(i);
-    const bool dies =
-        storage != kNoValue && left_[storage] == 1 && storages_.dies_before(storage, stretch.end);
+    const bool dies = storage != kNoValue && left_[storage] == 1 && storages_.dies_before(storage, range.end);
     return dies ? storage : kNoValue;
   }
 
-  // From the first node to the last: behind what it reads, and behind so many other readers of what it reads
-  // that it frees more than it takes. Views come along.
-  Order moved_up(const Order& order, const MovableStretch& stretch) {
+  // Moves nodes up, from first to last: after their operands, and after as many other readers of
+  // the operands as are needed to free more than the node takes. Views move with them.
+  Order moved_up(const Order& order, const MovableRange& range) {
     constexpr Place kStart{-1, 0};
-    IdMap<NodeIndex> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
+    // Numbers of nodes moved after the start and after each node.
+    IdMap<NodeIndex> behind(order.size() + 1, 0);
     for (NodeIndex i : order)
       for (ValueId root : storages_.touched(i)) {
         ++left_[root];
@@ -224,9 +223,9 @@ class Reorderer {
       const NodeIndex i = order[k];
       Place target = kStart;
       for_each_operand(storages_.node(i), [&](ValueId id) {
-        if (storages_.maker(id) >= stretch.begin) target = std::max(target, place_[storages_.maker(id)]);
+        if (storages_.maker(id) >= range.begin) target = std::max(target, place_[storages_.maker(id)]);
       });
-      const bool gains = finds_gain(i, stretch, target);
+      const bool gains = finds_gain(i, range, target);
       const bool moves = (gains || storages_.is_view(i)) && !storages_.is_wait(i);
       place_[i] =
           moves ? Place{target.index, ++behind[target.index + 1]} : Place{static_cast<NodeIndex>(k), 0};
@@ -235,16 +234,16 @@ class Reorderer {
     return sorted(order);
   }
 
-  // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first
-  // such place. Counts the node as placed.
-  bool finds_gain(NodeIndex i, const MovableStretch& stretch, Place& target) {
-    const ValueId reused = dying_reusable(i, stretch);
+  // Returns true if node `i` frees more than it takes at some place from `target` on, and sets
+  // `target` to the first such place. Counts the node as placed.
+  bool finds_gain(NodeIndex i, const MovableRange& range, Place& target) {
+    const ValueId reused = dying_reusable(i, range);
     std::int64_t gain = -taken_bytes(i, reused);
     Place first = reused == kNoValue ? target : std::max(target, touch_[reused]);
     std::vector<std::pair<Place, std::int64_t>> freed;
     for (ValueId root : storages_.touched(i))
       if (--left_[root] == 0 && root != reused && !storages_.made_by(i, root) &&
-          storages_.dies_before(root, stretch.end))
+          storages_.dies_before(root, range.end))
         freed.emplace_back(touch_[root], storages_.bytes(root));
     std::sort(freed.begin(), freed.end());
     for (const auto& [behind, bytes] : freed) {
@@ -257,9 +256,10 @@ class Reorderer {
     return false;
   }
 
-  // From the last node to the first: right before its first reader, unless what it reads would have to live
-  // longer for that, by more bytes than `loss` of what it makes. Views go along.
-  Order moved_down(const Order& order, const MovableStretch& stretch, double loss) {
+  // Moves nodes down, from last to first: right before their first reader, unless their operands
+  // would then live longer, by more bytes than the share `loss` of their results. Views move
+  // with them.
+  Order moved_down(const Order& order, const MovableRange& range, double loss) {
     const Place end{static_cast<NodeIndex>(order.size()), 0};
     IdMap<NodeIndex> before(order.size() + 1, 0);
     for (NodeIndex i : order) {
@@ -269,17 +269,17 @@ class Reorderer {
     for (std::size_t k = order.size(); k-- > 0;) {
       const NodeIndex i = order[k];
       Place target = end;
-      bool lives_on = false;  // somebody reads it
+      bool lives_on = false;  // has a reader
       for (ValueId id : storages_.node(i).results) {
         target = std::min(target, read_[id]);
-        lives_on |= read_[id] != end || !storages_.dies_before(storages_.root(id), stretch.end);
+        lives_on |= read_[id] != end || !storages_.dies_before(storages_.root(id), range.end);
       }
       std::int64_t gain = storages_.made_bytes(i);
       for (ValueId root : storages_.touched(i))
-        if (!storages_.made_by(i, root) && storages_.dies_before(root, stretch.end) && touch_[root] < target)
+        if (!storages_.made_by(i, root) && storages_.dies_before(root, range.end) && touch_[root] < target)
           gain -= storages_.bytes(root);
-      const auto made = static_cast<double>(storages_.made_bytes(i));
-      const bool gains = made > 0 && static_cast<double>(gain) > -loss * made;
+      const auto result_bytes = static_cast<double>(storages_.made_bytes(i));
+      const bool gains = result_bytes > 0 && static_cast<double>(gain) > -loss * result_bytes;
       const bool moves =
           (gains || storages_.is_view(i)) && !storages_.is_wait(i) && !storages_.is_product(i) && lives_on;
       place_[i] = moves ? Place{target.index, -++before[target.index]} : Place{static_cast<NodeIndex>(k), 0};
@@ -296,12 +296,12 @@ class Reorderer {
 
   const Graph& graph_;
   Storages storages_;
-  std::vector<MovableStretch> stretches_;
-  // Of the stretch at hand:
-  IdMap<NodeIndex> left_;  // for a root: how many nodes will still touch it
-  IdMap<Place> touch_;     // for a root: the last node placed that touches it
-  IdMap<Place> read_;      // for a value: the first node placed that reads it
-  IdMap<Place> place_;     // for a node: in the order at hand
+  std::vector<MovableRange> ranges_;
+  // State of the current range.
+  IdMap<NodeIndex> left_;  // by root: number of nodes that will still touch it
+  IdMap<Place> touch_;     // by root: the last placed node that touches it
+  IdMap<Place> read_;      // by value: the first placed node that reads it
+  IdMap<Place> place_;     // by node: its place in the current order
 };
 
 void apply_order(Graph& graph, const Order& order) {
@@ -316,8 +316,8 @@ Order inverse(const Order& order) {
   return back;
 }
 
-// The plan after reinplace, which changes ops and marks and nothing else: cheaper to undo than to copy a
-// graph.
+// Plans the graph after reinplace and undoes reinplace, which changes only ops and marks. That is
+// cheaper than a copy of the graph.
 MemoryPlan final_plan(Graph& graph, const CompileOptions& options) {
   std::vector<std::pair<std::size_t, std::string>> ops;
   std::vector<ValueId> writes;
@@ -337,15 +337,15 @@ double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; 
 
 Notes reorder_for_memory(Graph& graph, const CompileOptions& options) {
   const std::optional<Order> order = Reorderer(graph).run();
-  if (!order) return {"no order with a lower peak was found"};
+  if (!order) return {"found no order with a lower peak"};
   const MemoryPlan before = final_plan(graph, options);
   apply_order(graph, *order);
   const MemoryPlan after = final_plan(graph, options);
   if (after.live_peak_bytes < before.live_peak_bytes && after.arena_bytes <= before.arena_bytes)
-    return {fmt::format("peak {:.1f} MiB, {:.1f} MiB before", mib(after.live_peak_bytes),
-                        mib(before.live_peak_bytes))};
+    return {fmt::format("lowered the peak from {:.1f} to {:.1f} MiB", mib(before.live_peak_bytes),
+                        mib(after.live_peak_bytes))};
   apply_order(graph, inverse(*order));
-  return {"no order with a lower peak was found"};
+  return {"found no order with a lower peak"};
 }
 
 }  // namespace rondo::ir

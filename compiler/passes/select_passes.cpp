@@ -1,5 +1,5 @@
-// Which passes run: what compile.passes and compile.disable_passes ask for, in the pipeline's order. A list
-// that cannot run as asked is refused with everything that is wrong with it.
+// Selects the passes of compile.passes and compile.disable_passes, in the pipeline's order. A list
+// that cannot run is refused with all of its problems.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,12 +15,13 @@ namespace {
 struct Chooser {
   std::span<const PassInfo> table;
   const CompileOptions& options;
-  std::vector<bool> wanted = std::vector<bool>(table.size(), false);
+  std::vector<bool> selected = std::vector<bool>(table.size(), false);
   std::vector<bool> replaced = std::vector<bool>(table.size(), false);
   std::vector<std::string> problems = {};
   std::vector<std::string> notes = {};
 
-  // Index into the table; its size, and a problem, if there is no such pass.
+  // Returns the index of a pass. For an unknown name, returns the size of the table and adds
+  // a problem.
   std::size_t find(const std::string& key, const std::string& name) {
     const auto row =
         std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
@@ -33,14 +34,14 @@ struct Chooser {
     return static_cast<std::size_t>(row - table.begin());
   }
 
-  void want_default() {
+  void select_default() {
     std::vector<std::string_view> rounding;
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (!table[i].in_default) continue;
       if (table[i].numerics == Numerics::rounds && options.numerics == Numerics::exact) {
         rounding.push_back(table[i].name);
       } else {
-        wanted[i] = true;
+        selected[i] = true;
       }
     }
     if (!rounding.empty())
@@ -49,40 +50,40 @@ struct Chooser {
                                   fmt::join(rounding, ", ")));
   }
 
-  void want(const std::string& name) {
+  void select(const std::string& name) {
     const std::size_t i = find("compile.passes", name);
     if (i == table.size()) return;
     if (table[i].only_on && table[i].only_on != options.device) {
-      problems.push_back(fmt::format("compile.passes: {} needs device {}, and the run's is {}; leave it out",
+      problems.push_back(fmt::format("compile.passes: {} needs device {}, and the run's is {}; remove it",
                                      name, name_of(*table[i].only_on), name_of(options.device)));
     } else if (table[i].numerics == Numerics::rounds && options.numerics == Numerics::exact) {
       problems.push_back(
           fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
     } else {
-      wanted[i] = true;
+      selected[i] = true;
       replace(table[i]);
     }
   }
 
-  // A pass that was asked for by name takes the place of the one that it is another way of.
+  // A pass that is requested by name replaces the pass to which it is an alternative.
   void replace(const PassInfo& pass) {
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (pass.replaces.empty() || table[i].name != pass.replaces) continue;
       replaced[i] = true;
-      notes.push_back(fmt::format("{} is left out: {} takes its place", table[i].name, pass.name));
+      notes.push_back(fmt::format("{} is left out: {} replaces it", table[i].name, pass.name));
     }
   }
 
-  void want_listed() {
+  void select_listed() {
     // A bare "cudagraph" adds to the default list rather than replacing it.
-    if (options.passes == std::vector<std::string>{"cudagraph"}) want_default();
+    if (options.passes == std::vector<std::string>{"cudagraph"}) select_default();
     std::size_t furthest = 0;
     for (const std::string& name : options.passes) {
       if (name == "default") {
-        want_default();
+        select_default();
         continue;
       }
-      want(name);
+      select(name);
       const auto row =
           std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
       const auto place = static_cast<std::size_t>(row - table.begin());
@@ -98,33 +99,34 @@ struct Chooser {
   void disable() {
     for (const std::string& name : options.disable_passes) {
       const std::size_t i = find("compile.disable_passes", name);
-      if (i < table.size()) wanted[i] = false;
+      if (i < table.size()) selected[i] = false;
     }
   }
 };
 
-// The first pass that gives (or breaks) a property.
-const PassInfo* find_where(std::span<const PassInfo> table, Properties PassInfo::*list, Properties one) {
-  const auto row = std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.*list & one; });
+// Returns the first pass that gives (or breaks) a property, or nullptr.
+const PassInfo* find_where(std::span<const PassInfo> table, Properties PassInfo::*list, Properties property) {
+  const auto row =
+      std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.*list & property; });
   return row == table.end() ? nullptr : &*row;
 }
 
 std::string unmet(std::span<const PassInfo> table, std::span<const PassInfo* const> before,
-                  const PassInfo& pass, Properties one) {
-  if (const PassInfo* giver = find_where(table, &PassInfo::gives, one))
+                  const PassInfo& pass, Properties property) {
+  if (const PassInfo* giver = find_where(table, &PassInfo::gives, property))
     return fmt::format("{} needs {}: {} must come first; name it in compile.passes and do not disable it",
-                       pass.name, property_name(one), giver->name);
+                       pass.name, property_name(property), giver->name);
   for (const PassInfo* earlier : before)
-    if (earlier->breaks & one)
+    if (earlier->breaks & property)
       return fmt::format("{} must come first, before {}, which leaves no {}", pass.name, earlier->name,
-                         property_name(one));
-  RONDO_ASSERT(false, "a pass needs what no pass gives");
+                         property_name(property));
+  RONDO_ASSERT(false, "no pass gives a property that a pass needs");
 }
 
 }  // namespace
 
-std::string_view property_name(Properties one) {
-  switch (one) {
+std::string_view property_name(Properties property) {
+  switch (property) {
     case kFunctional:
       return "graph without overwrites";
     case kGatheredOnce:
@@ -139,24 +141,24 @@ std::string_view property_name(Properties one) {
 std::vector<std::string> order_problems(std::span<const PassInfo> table,
                                         std::span<const PassInfo* const> passes) {
   std::vector<std::string> problems;
-  Properties held = kFunctional | kPhasesInTurn;
+  Properties properties = kFunctional | kPhasesInTurn;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const PassInfo& pass = *passes[i];
-    for (Properties one = 1; one != 0 && one <= pass.needs; one <<= 1)
-      if (pass.needs & ~held & one) problems.push_back(unmet(table, passes.first(i), pass, one));
-    held = (held & ~pass.breaks) | pass.gives;
+    for (Properties bit = 1; bit != 0 && bit <= pass.needs; bit <<= 1)
+      if (pass.needs & ~properties & bit) problems.push_back(unmet(table, passes.first(i), pass, bit));
+    properties = (properties & ~pass.breaks) | pass.gives;
   }
   return problems;
 }
 
 Selection choose_passes(std::span<const PassInfo> table, const CompileOptions& options) {
   Chooser chooser{.table = table, .options = options};
-  chooser.want_listed();
+  chooser.select_listed();
   chooser.disable();
   Selection selection{
       .passes = {}, .notes = std::move(chooser.notes), .problems = std::move(chooser.problems)};
   for (std::size_t i = 0; i < table.size(); ++i)
-    if (chooser.wanted[i] && !chooser.replaced[i]) selection.passes.push_back(&table[i]);
+    if (chooser.selected[i] && !chooser.replaced[i]) selection.passes.push_back(&table[i]);
   if (selection.problems.empty()) selection.problems = order_problems(table, selection.passes);
   return selection;
 }

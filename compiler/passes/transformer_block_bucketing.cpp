@@ -1,6 +1,6 @@
-// The parameters of a bucket (Input::bucket: a transformer block, what stands before the first, what stands
-// behind the last, or what the user asked for) are gathered by one collective, and their gradients reduced by
-// one. compiler/analysis/bucketing.h shows the rewrite.
+// Merges the gathers of a bucket's parameters, and the reductions of their gradients, into one
+// collective each. Buckets are Input::bucket: a transformer block, all before the first, all after
+// the last, or buckets of the user. compiler/analysis/bucketing.h shows the rewrite.
 #include "compiler/analysis/bucketing.h"
 #include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
@@ -12,7 +12,8 @@ Notes transformer_block_bucketing(Graph& graph, const CompileOptions&) {
   const std::vector<FsdpCollective> collectives = fsdp_collectives(graph);
   if (collectives.empty()) return {};
   std::vector<std::string> buckets;
-  for (const FsdpCollective& one : collectives) buckets.push_back(graph.inputs[one.parameter].bucket);
+  for (const FsdpCollective& collective : collectives)
+    buckets.push_back(graph.inputs[collective.parameter].bucket);
   return bucket_collectives(graph, collectives, buckets, "transformer_block_bucketing");
 }
 

@@ -1,4 +1,4 @@
-// What the memory policies decide; the rewrite itself is in tests/compiler/passes/golden/recompute.ir.
+// Decisions of the memory policies; tests/compiler/passes/golden/recompute.ir tests the rewrite.
 #include "compiler/analysis/memory_policy.h"
 
 #include <fmt/format.h>
@@ -17,14 +17,14 @@ using namespace rondo::ir;
 
 namespace {
 
-// A residual block of a product, an activation twice as wide, and a product back; the backward reads inputs
-// and outputs of all of them.
+// A residual block of a product, an activation twice as wide, and a product back; the backward
+// reads inputs and outputs of all of them.
 Graph blocks(int count) {
   std::string text = "graph g\n";
   for (int i = 0; i < count; ++i) text += fmt::format("block layers.{}\n", i);
   text += "parameter %0: f32[64,128] up\nparameter %1: f32[128,64] down\nbatch %2: f32[32,64] x\n";
   int next = 3, input = 2;
-  std::vector<std::array<int, 4>> made;  // input, wide, activated, narrow
+  std::vector<std::array<int, 4>> blocks;  // input, wide, activated, narrow
   for (int i = 0; i < count; ++i) {
     const int wide = next++, activated = next++, narrow = next++, output = next++;
     text += fmt::format("forward layers.{}\n", i);
@@ -32,11 +32,11 @@ Graph blocks(int count) {
     text += fmt::format("  %{}: f32[32,128] = aten.silu.default(%{})\n", activated, wide);
     text += fmt::format("  %{}: f32[32,64] = aten.mm.default(%{}, %1)\n", narrow, activated);
     text += fmt::format("  %{}: f32[32,64] = aten.add.Tensor(%{}, %{}, 1)\n", output, input, narrow);
-    made.push_back({input, wide, activated, narrow});
+    blocks.push_back({input, wide, activated, narrow});
     input = output;
   }
   for (int i = count - 1; i >= 0; --i) {
-    const auto [from, wide, activated, narrow] = made[static_cast<std::size_t>(i)];
+    const auto [from, wide, activated, narrow] = blocks[static_cast<std::size_t>(i)];
     text += fmt::format("backward layers.{}\n", i);
     text += fmt::format("  %{}: f32[32,128] = aten.mul.Tensor(%{}, %{})\n", next++, wide, activated);
     text += fmt::format("  %{}: f32[32,64] = aten.mul.Tensor(%{}, %{})\n", next++, from, narrow);
@@ -51,11 +51,11 @@ Graph blocks(int count) {
 
 constexpr std::int64_t kNarrow = 32 * 64 * 4, kWide = 2 * kNarrow;  // bytes
 
-std::int64_t kept(const Graph& graph, const std::string& policy, double budget = 0.5) {
+std::int64_t saved_bytes(const Graph& graph, const std::string& policy, double budget = 0.5) {
   CompileOptions options;
   options.set("memory_policy", policy);
   options.memory_budget = budget;
-  return plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes;
+  return plan_recompute(graph, decide_memory(graph, options).recompute).saved_bytes;
 }
 
 std::string error_of(const Graph& graph, const CompileOptions& options) {
@@ -70,55 +70,57 @@ std::string error_of(const Graph& graph, const CompileOptions& options) {
 
 }  // namespace
 
-TEST_CASE("the policies keep from everything down to what leaves a block") {
+TEST_CASE("the policies save from all values down to the outputs of blocks") {
   const Graph graph = blocks(3);
   const std::int64_t leaves =
       2 * kNarrow;  // the outputs of the first two blocks; the first input is the batch
-  CHECK(kept(graph, "none") == leaves + 3 * (2 * kWide + kNarrow));
-  CHECK(kept(graph, "default") == leaves + 3 * (kWide + kNarrow));
-  CHECK(kept(graph, "sac_and_offload") == kept(graph, "default"));
-  CHECK(kept(graph, "min_cut") == kept(graph, "default"));
-  CHECK(kept(graph, "eager") == leaves + 3 * kWide);
-  CHECK(kept(graph, "full") == leaves);
+  CHECK(saved_bytes(graph, "none") == leaves + 3 * (2 * kWide + kNarrow));
+  CHECK(saved_bytes(graph, "default") == leaves + 3 * (kWide + kNarrow));
+  CHECK(saved_bytes(graph, "sac_and_offload") == saved_bytes(graph, "default"));
+  CHECK(saved_bytes(graph, "min_cut") == saved_bytes(graph, "default"));
+  CHECK(saved_bytes(graph, "eager") == leaves + 3 * kWide);
+  CHECK(saved_bytes(graph, "full") == leaves);
 }
 
-TEST_CASE("a budget keeps no more than it may, between full and none") {
+TEST_CASE("a budget saves at most its share of the bytes between full and none") {
   const Graph graph = blocks(4);
-  CHECK(kept(graph, "budget", 0) == kept(graph, "full"));
-  CHECK(kept(graph, "budget", 1) == kept(graph, "none"));
+  CHECK(saved_bytes(graph, "budget", 0) == saved_bytes(graph, "full"));
+  CHECK(saved_bytes(graph, "budget", 1) == saved_bytes(graph, "none"));
   std::int64_t last = 0;
   for (double share : {0.0, 0.1, 0.25, 0.4, 0.6, 0.8, 1.0}) {
-    const std::int64_t bytes = kept(graph, "budget", share);
-    const double limit = static_cast<double>(kept(graph, "full")) +
-                         share * static_cast<double>(kept(graph, "none") - kept(graph, "full"));
+    const std::int64_t bytes = saved_bytes(graph, "budget", share);
+    const double limit = static_cast<double>(saved_bytes(graph, "full")) +
+                         share * static_cast<double>(saved_bytes(graph, "none") - saved_bytes(graph, "full"));
     INFO(share);
     CHECK(static_cast<double>(bytes) <= limit);
     CHECK(bytes >= last);
     last = bytes;
   }
-  CHECK(kept(graph, "budget", 0.4) > kept(graph, "full"));
+  CHECK(saved_bytes(graph, "budget", 0.4) > saved_bytes(graph, "full"));
 }
 
-TEST_CASE("a budget in bytes below what is always kept is refused, with what is needed") {
+TEST_CASE("a budget below the bytes that are always saved is refused with the minimum") {
   CompileOptions options;
   options.memory_policy = MemoryPolicy::budget;
   options.memory_budget_gib = 1e-6;
   CHECK(error_of(blocks(8), options) ==
-        "compile.memory_budget_gib = 1e-06 must be at least 5.341e-05: so much leaves the blocks of g; use a "
+        "compile.memory_budget_gib = 1e-06 must be at least 5.341e-05, the bytes of g that are always saved; "
+        "use a "
         "smaller batch or a shorter sequence");
 }
 
-TEST_CASE("what policy full is told to keep is kept, and a selector without a match is an error") {
+TEST_CASE("policy full saves the selected ops, and a selector without a match is an error") {
   const Graph graph = blocks(3);
   CompileOptions options;
   options.memory_policy = MemoryPolicy::full;
   options.full_recompute_save_ops = {"layers.*::aten.silu.default"};
-  CHECK(plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes == 2 * kNarrow + 3 * kWide);
+  CHECK(plan_recompute(graph, decide_memory(graph, options).recompute).saved_bytes ==
+        2 * kNarrow + 3 * kWide);
   options.full_recompute_save_ops = {"layers.9::aten.silu.default"};
   CHECK(error_of(graph, options) ==
         "compile.full_recompute_save_ops: \"layers.9::aten.silu.default\" matches no node of a block in g; "
         "give MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
-  options.is_stage = true;  // what it means may be in another stage
+  options.is_stage = true;  // the match may be in another stage
   CHECK(
       decide_memory(graph, options).notes ==
       std::vector<std::string>{"compile.full_recompute_save_ops: \"layers.9::aten.silu.default\" matches no "
@@ -141,7 +143,7 @@ TEST_CASE("an unknown policy is an error that lists the known ones") {
         "sac_and_offload");
 }
 
-TEST_CASE("a minimum cut is cheapest, and of equal ones the nearest to the sinks") {
+TEST_CASE("a minimum cut is cheapest, and nearest to the sinks among equal ones") {
   MinCut chain(4);  // 0 -> 1 -> 2 -> 3, with capacities 9, 2, 5, 2
   for (const auto& [node, capacity] : {std::pair(0, 9), {1, 2}, {2, 5}, {3, 2}})
     chain.set_capacity(static_cast<std::size_t>(node), capacity);
@@ -169,7 +171,7 @@ TEST_CASE("a minimum cut is cheapest, and of equal ones the nearest to the sinks
   CHECK(free.behind_cut() == std::vector<bool>{false, true});
 }
 
-TEST_CASE("a star stands for any text, and a pattern fits the whole of a name") {
+TEST_CASE("a star matches any text, and a pattern matches a whole name") {
   CHECK(matches_wildcard("layers.*.attention", "layers.12.attention"));
   CHECK(matches_wildcard("*norm*", "layers.0.attention_norm.weight"));
   CHECK(matches_wildcard("*", ""));
@@ -181,7 +183,7 @@ TEST_CASE("a star stands for any text, and a pattern fits the whole of a name") 
   CHECK_FALSE(matches_wildcard(std::string(64, '*') + "b", std::string(4096, 'a')));
 }
 
-TEST_CASE("an all-to-all is computed again only where that is asked for") {
+TEST_CASE("an all-to-all is recomputed only on request") {
   const Graph graph = parse(
       "graph g\nblock layers.0\nbatch %0: f32[32,64] x\nbatch %1: i32[2,2] sent\n"
       "forward layers.0\n"

@@ -1,5 +1,6 @@
-// Random graphs through text, verifier and passes, executed with real tensors before and after each: what the
-// symbols of passes_test cannot know, such as kernels that round differently on other strides.
+// Random graphs through text, verifier and passes, executed with real tensors before and after
+// each. This covers what the symbols of passes_test miss, such as kernels that round differently on
+// other strides.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Formatting.h>
@@ -36,7 +37,7 @@ bool has_type(const at::Tensor& tensor, const TensorType& type) {
          tensor.scalar_type() == to_aten(type.dtype);
 }
 
-// Calls the nodes in order. Each result must have the type that the graph says, and live where it says.
+// Calls the nodes in order. Checks that each result has the type and the storage of the graph.
 class CheckedRun {
  public:
   CheckedRun(const Graph& graph, const Tensors& inputs) : graph_(graph), values_(graph.values.size()) {
@@ -66,11 +67,11 @@ class CheckedRun {
     std::size_t next = 0;
     for (ValueId id : node.results) {
       const Value& value = graph_.value(id);
-      at::Tensor& made = values_[at(id)];
-      made = value.writes != kNoValue ? values_[at(value.writes)] : returned.at(next++);
-      if (!has_type(made, value.type))
-        FAIL(print(graph_, node) << " gave a " << print(type_of(made)) << " for %" << id);
-      if (value.views != kNoValue && !made.is_alias_of(values_[at(value.views)]))
+      at::Tensor& result = values_[at(id)];
+      result = value.writes != kNoValue ? values_[at(value.writes)] : returned.at(next++);
+      if (!has_type(result, value.type))
+        FAIL(print(graph_, node) << " gave a " << print(type_of(result)) << " for %" << id);
+      if (value.views != kNoValue && !result.is_alias_of(values_[at(value.views)]))
         FAIL(print(graph_, node) << ": %" << id << " views nothing");
     }
   }
@@ -115,7 +116,7 @@ void require_same(const Results& results, const Results& expected, Numerics nume
   }
 }
 
-// What a random graph of few nodes may be compiled with.
+// Returns random options that a small random graph supports.
 CompileOptions random_options(std::uint64_t seed) {
   const auto pick = []<class Option>(Option& option, std::uint64_t number) {
     option = static_cast<Option>(number % kNamesOf<Option>.size());
@@ -153,10 +154,10 @@ void check_passes(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("passes leave what random graphs compute, executed") {
+TEST_CASE("passes keep the results of random graphs in execution") {
   cpu_memory::install();
   at::set_num_threads(1);  // the tensors are tiny
-  meet_twin();
+  register_twin_group();
   for (std::uint64_t seed = 0; seed < RONDO_FUZZED_GRAPHS; ++seed) check_passes(seed);
 }
 

@@ -1,7 +1,7 @@
-// tests/compiler/passes/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must
-// make of it. A line of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is
-// then reviewed like code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions). The
-// table of passes in docs/graph.md is compared and rewritten in the same way.
+// tests/compiler/passes/golden/PASS.ir has cases: an input graph, a line `----`, and the expected
+// graph. A line of `====` separates cases. RONDO_BLESS=1 rewrites the expected graphs; review the
+// change like code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions).
+// The table of passes in docs/graph.md is compared and rewritten in the same way.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -83,7 +83,7 @@ TEST_CASE("every pass turns its golden inputs into the expected graphs") {
   }
 }
 
-TEST_CASE("docs/graph.md shows the facts of the passes") {
+TEST_CASE("docs/graph.md shows the table of the passes") {
   const std::filesystem::path path = std::filesystem::path(RONDO_SOURCE_DIR) / "docs/graph.md";
   const std::string page = read(path), table = ir::passes_as_markdown();
   const std::size_t begin = page.find("| pass |"), end = page.find("\n\n", begin) + 1;

@@ -1,4 +1,4 @@
-// `rondo opt` as a process.
+// Runs `rondo opt` as a process.
 #include <sys/wait.h>
 
 #include <array>
@@ -39,7 +39,7 @@ std::filesystem::path write_file(const std::string& name, const std::string& tex
 
 }  // namespace
 
-TEST_CASE("rondo opt runs passes from a file or a pipe and prints what parses back") {
+TEST_CASE("rondo opt runs passes on a file or a pipe and prints a graph that parses back") {
   const auto path = write_file("rondo_opt_test_good.ir", ir::print(ir::random_graph(3, 60)));
   const Outcome from_file = run(kOpt + "--quiet " + path.string());
   CHECK(from_file.exit_code == 0);
@@ -70,7 +70,7 @@ TEST_CASE("rondo opt marks segments for a device that records") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
+TEST_CASE("rondo opt prints a graph's memory report and draws its timeline") {
   const auto path = write_file("rondo_opt_test_memory.ir", ir::print(ir::random_graph(3, 60)));
   const auto page = std::filesystem::temp_directory_path() / "rondo_opt_test_memory.html";
   const Outcome lines =
@@ -89,7 +89,7 @@ TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
   for (const auto& file : {path, page}) std::filesystem::remove(file);
 }
 
-TEST_CASE("rondo opt says what is wrong and exits with the right code") {
+TEST_CASE("rondo opt reports errors and exits with their code") {
   const auto expect = [](const std::string& arguments, int code, const std::string& text) {
     const Outcome outcome = run(kOpt + arguments);
     INFO(outcome.text);

@@ -1,5 +1,5 @@
-// Properties that hold for every graph, shown on random ones. What each pass does is in
-// tests/compiler/passes/golden.
+// Properties of passes that hold for every graph, tested on random ones.
+// tests/compiler/passes/golden tests what each pass does.
 #include "compiler/passes/passes.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -21,14 +21,14 @@ using namespace rondo::ir;
 namespace {
 
 constexpr std::uint64_t kGraphs = 1500;
-// What it packs into one collective, or fuses into one op, is another expression to symbolic_run;
-// fuzz_passes_test executes it.
+// Passes that pack into one collective or fuse into one op, which gives another expression in
+// symbolic_run; fuzz_passes_test executes them.
 bool repacks(const PassInfo& pass) {
   return pass.numerics == Numerics::rounds || pass.name == "transformer_block_bucketing" ||
          pass.name == "auto_bucketing";
 }
-// These do nothing under the default options, or where there are no replicas, or look for what random graphs
-// hold rarely or never.
+// Passes that do nothing under the default options or without replicas, or whose patterns are rare
+// or absent in random graphs.
 bool finds_nothing(const PassInfo& pass) {
   return pass.name.starts_with("fuse_") || pass.name == "offload" || pass.name == "separate_gather_group" ||
          pass.name == "bucket_replica_sums" || pass.name == "overlap_microbatches" ||
@@ -62,7 +62,7 @@ TEST_CASE("every pass alone leaves a valid graph that computes the same") {
         const std::string before = print(after);
         const bool unchanged = one->run(after, {}).unchanged;
         REQUIRE_NOTHROW(verify(after, one->name));
-        CHECK((!unchanged || print(after) == before));  // else the pipeline would not have verified it
+        CHECK((!unchanged || print(after) == before));  // the pipeline skips the verifier if unchanged
       }
       if (!repacks(pass)) REQUIRE(symbolic_run(after) == expected);
       changed[pass.name] += print(after) != print(graph);
@@ -75,7 +75,7 @@ TEST_CASE("every pass alone leaves a valid graph that computes the same") {
   }
 }
 
-TEST_CASE("every subset of the passes leaves a graph that computes the same, or says who is missing") {
+TEST_CASE("every subset of the passes leaves a graph that computes the same, or names the missing pass") {
   int refused = 0, ran = 0;
   for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
     const Graph graph = random_graph(seed, size_of(seed));
@@ -104,7 +104,7 @@ TEST_CASE("every subset of the passes leaves a graph that computes the same, or 
   CHECK(ran > refused);
 }
 
-TEST_CASE("a fusion says how many it made of each kind") {
+TEST_CASE("a fusion reports how many it made of each kind") {
   Graph graph = parse(R"(graph notes
 batch %0: f32[6,4] x
 batch %1: f32[6,4] of_attention
@@ -130,7 +130,7 @@ return
         Notes{"fused 2 sums with norms", "fused 1 sums with the backward of norms"});
 }
 
-TEST_CASE("reordering never raises what the plan needs, and often lowers it") {
+TEST_CASE("reordering never raises the planned memory, and often lowers it") {
   int lowered = 0;
   for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
     INFO("seed " << seed);
@@ -150,14 +150,14 @@ TEST_CASE("reordering never raises what the plan needs, and often lowers it") {
   CHECK(lowered > static_cast<int>(kGraphs) / 20);
 }
 
-// But for reordering, which goes on from the order that it finds.
+// Except for reordering, which starts from the current order.
 TEST_CASE("the pipeline twice is the pipeline once") {
   for (std::uint64_t seed = 0; seed < kGraphs / 4; ++seed) {
     INFO("seed " << seed);
     Graph graph = random_graph(seed, size_of(seed));
     CompileOptions options;
     options.disable_passes = {"reinplace", "reorder_for_memory", "transformer_block_bucketing"};
-    options.reshard_after_forward = ReshardAfterForward::always;  // which bucket is the last may change
+    options.reshard_after_forward = ReshardAfterForward::always;  // the last bucket may change
     run_pipeline(graph, options);
     const std::string once = print(graph);
     run_pipeline(graph, options);
@@ -165,8 +165,7 @@ TEST_CASE("the pipeline twice is the pipeline once") {
   }
 }
 
-TEST_CASE(
-    "a write that the model of storages is blind to would be seen: skipping the guard changes the symbols") {
+TEST_CASE("a write that the storage model misses is detected: skipping the guard changes the symbols") {
   Graph graph = parse(
       "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
       "  %2: f32[8] = aten.exp.default(%1)\n  %3: f32[8] = aten.add.Tensor(%1, %2, 1)\nreturn\n  y = %3\n",
@@ -229,7 +228,7 @@ TEST_CASE("flops count two for a multiply-add") {
   CHECK(count(0) == 2 * 4 * 8 * 16);
   CHECK(count(1) == 3 * 2 * 4 * 8 * 16);
   CHECK(count(2) == 2 * 4 * 8 * 16);
-  constexpr double kPairs = 10 * 11 / 2;  // of a causal row
+  constexpr double kPairs = 10 * 11 / 2;  // of a causal mask
   CHECK(count(3) == 2 * 6 * (2 * 2 * kPairs * 4));
   CHECK(count(4) == 2 * 4 * 8 * 16);
   CHECK(count(5) == 0);

@@ -1,3 +1,4 @@
+// Selection and order of passes, options from text, and the report of a pipeline.
 #include "compiler/passes/pipeline.h"
 
 #include <array>
@@ -43,7 +44,7 @@ std::string error_of(const CompileOptions& options) {
 
 }  // namespace
 
-TEST_CASE("default stands for the default list") {
+TEST_CASE("default means the default list") {
   CHECK(names({}) == "first second ");
   CHECK(names({.passes = {}, .disable_passes = {}}).empty());
   CHECK(names({.passes = {"default", "extra"}, .disable_passes = {}}) == "first second extra ");
@@ -52,7 +53,7 @@ TEST_CASE("default stands for the default list") {
   CHECK(names({.passes = {"default"}, .disable_passes = {"cudagraph"}}) == "first second ");
 }
 
-TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
+TEST_CASE("passes that round run only where rounding is allowed, and a note names those left out") {
   CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = Numerics::rounds}) ==
         "first second rounding ");
   CHECK(select_passes(kTable, {}).notes ==
@@ -62,7 +63,7 @@ TEST_CASE("passes that round run only where rounding is allowed, and their absen
         "compile.passes: rounding rounds; set compile.numerics = \"rounds\" to allow it");
 }
 
-TEST_CASE("a list in another order than the pipeline's is refused, and says who must come first") {
+TEST_CASE("a list in another order than the pipeline's is refused with the pass that must come first") {
   CHECK(error_of({.passes = {"extra", "first"}, .disable_passes = {}}) ==
         "compile.passes: first must come first, before extra; the pipeline's order is fixed (`rondo opt "
         "--list` shows it)");
@@ -88,7 +89,7 @@ TEST_CASE("a pass whose needs are not met names the pass that must come first") 
                                                         "no graph without overwrites"});
 }
 
-TEST_CASE("the pipeline's own order meets the needs of every pass") {
+TEST_CASE("the pipeline's own order satisfies the needs of every pass") {
   std::vector<const PassInfo*> passes;
   for (const PassInfo& pass : all_passes()) passes.push_back(&pass);
   CHECK(order_problems(all_passes(), passes).empty());
@@ -103,7 +104,7 @@ TEST_CASE("all problems of the selection are reported at once") {
         "cudagraph");
 }
 
-TEST_CASE("options are set by name from text, and what is no option or value is an error") {
+TEST_CASE("options are set by name from text, and an unknown option or value is an error") {
   CompileOptions options;
   options.set("numerics", "rounds");
   options.set("device", "cuda");
@@ -132,9 +133,9 @@ TEST_CASE("options are set by name from text, and what is no option or value is 
   CHECK(error_of("chunks", "3") == "unknown compile option \"chunks\"");
 }
 
-TEST_CASE("a pass that the device cannot have is an error") {
+TEST_CASE("a pass that the device does not support is an error") {
   CHECK(error_of({.passes = {"cudagraph"}, .disable_passes = {}}) ==
-        "compile.passes: cudagraph needs device cuda, and the run's is cpu; leave it out");
+        "compile.passes: cudagraph needs device cuda, and the run's is cpu; remove it");
   Graph graph = random_graph(1, 20);
   CHECK_THROWS_AS(run_pipeline(graph, {.passes = {"cudagraph"}, .disable_passes = {}}), Error);
 }
@@ -144,7 +145,7 @@ TEST_CASE("a bare cudagraph means the default list and cudagraph") {
         "first second cudagraph ");
 }
 
-TEST_CASE("the report says what each pass did, and the dump sees every graph") {
+TEST_CASE("the report has the changes of each pass, and the dump sees every graph") {
   Graph graph = parse(
       "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
       "  %2: f32[8] = aten.neg.default(%0)\n  %3: f32[8] = aten.exp.default(%1)\n"

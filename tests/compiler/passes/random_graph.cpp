@@ -1,3 +1,5 @@
+// Grows a graph by random steps: each adds a node or a small pattern of nodes whose operands are
+// readable at that point (tests/compiler/ir/graph_builder.h). Phases advance in order.
 #include "tests/compiler/passes/random_graph.h"
 
 #include <fmt/format.h>

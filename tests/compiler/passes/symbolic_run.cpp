@@ -1,3 +1,5 @@
+// Runs a graph on hashes. A storage has the hash of its content, and a view mixes in its start and
+// type.
 #include <bit>
 #include <functional>
 #include <unordered_map>
