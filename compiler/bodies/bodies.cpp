@@ -1,6 +1,6 @@
-// Each node is of one part, by its phase and by what it reaches; a body takes the nodes of its parts. Bodies
-// are built from the last to the first, since each says what those before it must leave. Values keep their
-// numbers, so that nothing is renamed.
+// Each node belongs to one part, by its phase and by what depends on it. A body takes the nodes of
+// its parts. Bodies are built from the last to the first, since each determines what earlier bodies
+// must save. Values keep their ids, so nothing is renamed.
 #include "compiler/bodies/bodies.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ class Cutter {
         shardings_(value_shardings(joint)),
         parameters_(parameters_of_nodes(joint)),
         parts_(joint.nodes.size(), Part::forward),
-        again_(joint.nodes.size(), false),
+        recomputed_(joint.nodes.size(), false),
         inputs_(joint.values.size(), -1) {
     for (std::size_t i = 0; i < joint.inputs.size(); ++i)
       inputs_[joint.inputs[i].value] = static_cast<std::int32_t>(i);
@@ -59,11 +59,11 @@ class Cutter {
 
   std::vector<BodyGraph> run() {
     divide();
-    if (options_.divided_backward && options_.recompute_pending) choose_again();
+    if (options_.divided_backward && options_.recompute_pending) choose_recomputed();
     std::vector<BodyGraph> bodies;
     for (const Body body :
          {Body::backward_weight, Body::backward_input, Body::backward, Body::forward, Body::unshard})
-      if (is_wanted(body) && has_nodes(body)) bodies.push_back({body, build(body)});
+      if (is_requested(body) && has_nodes(body)) bodies.push_back({body, build(body)});
     std::reverse(bodies.begin(), bodies.end());
     return bodies;
   }
@@ -92,9 +92,9 @@ class Cutter {
         needs_input_part(operand(joint_.return_node(), k));
   }
 
-  // What of the backward a value needs.
-  void needs_input_part(ValueId wanted) {
-    std::vector<ValueId> open = {wanted};
+  // Moves the backward nodes that a value depends on to the input part.
+  void needs_input_part(ValueId value) {
+    std::vector<ValueId> open = {value};
     while (!open.empty()) {
       const NodeIndex maker = def_use_.maker(open.back());
       open.pop_back();
@@ -104,8 +104,9 @@ class Cutter {
     }
   }
 
-  // What of the input part the weight part makes again. Its operands are then kept, or made again likewise.
-  void choose_again() {
+  // Chooses the nodes of the input part that the weight part recomputes. Their operands are then
+  // saved or recomputed in the same way.
+  void choose_recomputed() {
     MinCut cut(joint_.values.size());
     for (NodeIndex i = 0; i + 1 < joint_.node_count(); ++i) {
       const Node& node = joint_.nodes[i];
@@ -115,26 +116,26 @@ class Cutter {
           if (const ValueId read = behind_views(id); is_of_input_part(read)) cut.sink(index(read));
         });
       if (parts_[i] != Part::input) continue;
-      const bool is_kept = is_expensive(node.op) || facts(node.op).effect != Effect::none;
-      for (const ValueId made : node.results) {
-        cut.set_capacity(index(made), storage_bytes(joint_.value(made).type));
-        if (is_kept) cut.source(index(made));
+      const bool is_saved = is_expensive(node.op) || facts(node.op).effect != Effect::none;
+      for (const ValueId result : node.results) {
+        cut.set_capacity(index(result), storage_bytes(joint_.value(result).type));
+        if (is_saved) cut.source(index(result));
         for_each_operand(node, [&](ValueId id) {
           const ValueId read = behind_views(id);
-          if (!is_kept && is_of_input_part(read)) cut.connect(index(read), index(made));
+          if (!is_saved && is_of_input_part(read)) cut.connect(index(read), index(result));
         });
       }
     }
     const std::vector<bool> behind = cut.behind_cut();
     for (ValueId id = 0; id < joint_.value_count(); ++id)
-      if (behind[index(id)]) again_[def_use_.maker(id)] = true;
+      if (behind[index(id)]) recomputed_[def_use_.maker(id)] = true;
   }
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
   bool is_of_input_part(ValueId id) const {
     const NodeIndex maker = def_use_.maker(id);
     return maker != kNoNode && parts_[maker] == Part::input;
   }
-  // What is saved where the value is: of a view, what it shows.
+  // Returns the value to save: the base of a view, or the value itself.
   ValueId behind_views(ValueId id) const {
     for (NodeIndex maker = def_use_.maker(id); maker != kNoNode && only_views(joint_, joint_.nodes[maker]);
          maker = def_use_.maker(id))
@@ -142,7 +143,7 @@ class Cutter {
     return id;
   }
 
-  bool is_wanted(Body body) const {
+  bool is_requested(Body body) const {
     switch (body) {
       case Body::unshard:
       case Body::forward:
@@ -164,11 +165,11 @@ class Cutter {
   struct Building {
     Body body;
     Graph graph;
-    IdMap<bool> there;                // values of the joint graph that stand in it
-    std::vector<bool> inputs;         // of the joint graph: those that it has
-    std::vector<Input> saved = {};    // they come behind these
-    std::vector<Argument> ends = {};  // what it returns
-    std::set<ValueId> returned = {};  // the storages of that
+    IdMap<bool> present;              // values of the joint graph in this body
+    std::vector<bool> inputs;         // inputs of the joint graph in this body
+    std::vector<Input> saved = {};    // appended to those inputs
+    std::vector<Argument> ends = {};  // arguments of the return node
+    std::set<ValueId> returned = {};  // storage roots of the returned values
   };
 
   Graph build(Body body) {
@@ -180,7 +181,8 @@ class Cutter {
     for (NodeIndex i = 0; i + 1 < joint_.node_count(); ++i) {
       if (!takes(body, parts_[i])) continue;
       append(b, joint_.nodes[i]);
-      // A gradient's parameter is known by its name, though nothing may read it.
+      // A gradient's parameter must be an input, since its name identifies it, though no node may
+      // read it.
       if (parameters_[i] >= 0) b.inputs[static_cast<std::size_t>(parameters_[i])] = true;
     }
     return_outputs(b);
@@ -195,30 +197,30 @@ class Cutter {
 
   void append(Building& b, Node node) {
     for_each_operand(node, [&](ValueId id) { bring(b, id, node.phase); });
-    for (const ValueId id : node.results) b.there[id] = true;
+    for (const ValueId id : node.results) b.present[id] = true;
     b.graph.nodes.push_back(std::move(node));
   }
 
-  // Lets a value of the joint graph stand in the body: as an input, or made again.
+  // Makes a value of the joint graph available in the body: as an input, or recomputed.
   void bring(Building& b, ValueId id, Phase phase) {
-    if (b.there[id]) return;
-    b.there[id] = true;
+    if (b.present[id]) return;
+    b.present[id] = true;
     if (inputs_[id] >= 0) {
       b.inputs[static_cast<std::size_t>(inputs_[id])] = true;
       return;
     }
     const NodeIndex maker = def_use_.maker(id);
-    Node made = joint_.nodes[maker];
-    if (only_views(joint_, made) || (b.body == Body::backward_weight && again_[maker])) {
-      made.phase = phase;
-      return append(b, std::move(made));
+    Node node = joint_.nodes[maker];
+    if (only_views(joint_, node) || (b.body == Body::backward_weight && recomputed_[maker])) {
+      node.phase = phase;
+      return append(b, std::move(node));
     }
     left_by_[static_cast<std::size_t>(parts_[maker])].insert(id);
-    b.graph.value(id).views = kNoValue;  // of what was waited for
+    b.graph.value(id).views = kNoValue;  // the value is an input here
     add_saved(b, id, id);
   }
 
-  // `value`: what it is in the body.
+  // `value` is the id of `id` in the body.
   void add_saved(Building& b, ValueId id, ValueId value) {
     static constexpr std::array<std::string_view, 4> kPrefixes = {kUnsharded, kSaved, kPending, kPending};
     const auto part = static_cast<std::size_t>(parts_[def_use_.maker(id)]);
@@ -226,7 +228,7 @@ class Cutter {
     if (const auto& sharding = shardings_[id]; sharding)
       input.sharding = *sharding;
     else
-      b.graph.mesh = {};  // no input can say how its parts lie
+      b.graph.mesh = {};  // the sharding is unknown, so the body is not typed
     b.saved.push_back(std::move(input));
   }
 
@@ -235,7 +237,7 @@ class Cutter {
       const Output& output = joint_.outputs[k];
       const ValueId id = operand(joint_.return_node(), k);
       const NodeIndex maker = def_use_.maker(id);
-      RONDO_ASSERT(maker != kNoNode, "a stage returns an input as it was");
+      RONDO_ASSERT(maker != kNoNode, "a stage returns an input unchanged");
       if (!takes(b.body, parts_[maker])) continue;
       if (output.updates >= 0) b.inputs[static_cast<std::size_t>(output.updates)] = true;
       b.graph.outputs.push_back(output);
@@ -244,7 +246,7 @@ class Cutter {
     }
   }
 
-  // What later bodies read of this one.
+  // Returns the values of this body that later bodies read.
   void return_saved(Building& b) {
     for (std::size_t part = 0; part < left_by_.size(); ++part) {
       if (!takes(b.body, static_cast<Part>(part))) continue;
@@ -255,7 +257,7 @@ class Cutter {
       }
     }
   }
-  // No two outputs share a storage.
+  // Copies a value, since two outputs must not share a storage.
   static ValueId copied(Building& b, ValueId id) {
     const ValueId copy = b.graph.add_value({b.graph.value(id).type});
     const Node& last = b.graph.nodes.back();
@@ -264,7 +266,8 @@ class Cutter {
     return copy;
   }
 
-  // Outputs name inputs of the joint graph so far, and behind `of_joint` what is saved.
+  // Replaces indices of updated inputs. Outputs refer to inputs of the joint graph so far, and from
+  // `of_joint` on to saved inputs.
   void number_inputs(Building& b, std::size_t of_joint) const {
     std::vector<int> place(joint_.inputs.size(), -1);
     for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
@@ -286,12 +289,12 @@ class Cutter {
   const CutOptions& options_;
   DefUse def_use_;
   IdMap<ValueId> roots_;
-  IdMap<std::optional<Sharding>> shardings_;  // of values
-  IdMap<std::int32_t> parameters_;            // of nodes
-  IdMap<Part> parts_;                         // of nodes
-  IdMap<bool> again_;                         // of nodes: run by backward_weight, too
-  IdMap<std::int32_t> inputs_;                // of values: the index of the input; -1: none
-  std::array<std::set<ValueId>, 4> left_by_;  // by Part: what a body of another one reads
+  IdMap<std::optional<Sharding>> shardings_;  // by value
+  IdMap<std::int32_t> parameters_;            // by node
+  IdMap<Part> parts_;                         // by node
+  IdMap<bool> recomputed_;                    // by node: also in backward_weight
+  IdMap<std::int32_t> inputs_;                // by value: the index of the input, or -1
+  std::array<std::set<ValueId>, 4> left_by_;  // by Part: values that bodies of other parts read
 };
 
 }  // namespace

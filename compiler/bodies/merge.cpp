@@ -1,4 +1,4 @@
-// Values of the backward get numbers behind those of the forward, but for inputs that both have.
+// Values of the backward get ids after those of the forward, except for common inputs.
 #include "compiler/bodies/merge.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool is_of_microbatch(const Input& input) {
   return input.kind == InputKind::batch || input.kind == InputKind::saved;
 }
 
-// Renames what would have the name of another body's.
+// Renames the inputs and outputs of a microbatch apart from those of the other body.
 void name_apart(Graph& body, bool of_forward) {
   for (Input& input : body.inputs)
     if (is_of_microbatch(input)) input.name = name_in_pair(of_forward, input.name);
@@ -32,76 +32,77 @@ std::vector<bool> updated_inputs(const Graph& body) {
 
 class Merger {
  public:
-  Merger(const Graph& forward, const Graph& backward) : made_(forward), other_(backward) {
-    name_apart(made_, true);
+  Merger(const Graph& forward, const Graph& backward) : merged_(forward), other_(backward) {
+    name_apart(merged_, true);
     name_apart(other_, false);
   }
 
   Graph run() {
-    made_.name += "_with_" + other_.name;
-    if (made_.mesh != other_.mesh) made_.mesh = {};  // of one that is not typed
+    merged_.name += "_with_" + other_.name;
+    if (merged_.mesh != other_.mesh) merged_.mesh = {};  // one of them is not typed
     for (const std::string& block : other_.blocks)
-      if (std::find(made_.blocks.begin(), made_.blocks.end(), block) == made_.blocks.end())
-        made_.blocks.push_back(block);
+      if (std::find(merged_.blocks.begin(), merged_.blocks.end(), block) == merged_.blocks.end())
+        merged_.blocks.push_back(block);
     add_inputs();
     add_values();
-    Node end = std::move(made_.nodes.back());
-    made_.nodes.pop_back();
+    Node end = std::move(merged_.nodes.back());
+    merged_.nodes.pop_back();
     for (Node& node : other_.nodes) {
       for_each_operand(node, [&](ValueId& id) { id = ids_[id]; });
       for (ValueId& id : node.results) id = ids_[id];
     }
-    std::move(other_.nodes.begin(), other_.nodes.end() - 1, std::back_inserter(made_.nodes));
-    std::stable_sort(made_.nodes.begin(), made_.nodes.end(),
+    std::move(other_.nodes.begin(), other_.nodes.end() - 1, std::back_inserter(merged_.nodes));
+    std::stable_sort(merged_.nodes.begin(), merged_.nodes.end(),
                      [](const Node& a, const Node& b) { return a.phase < b.phase; });
     const Node& other_end = other_.return_node();
     end.args.insert(end.args.end(), other_end.args.begin(), other_end.args.end());
-    made_.nodes.push_back(std::move(end));
+    merged_.nodes.push_back(std::move(end));
     for (Output& output : other_.outputs) {
       if (output.updates >= 0) output.updates = places_[static_cast<std::size_t>(output.updates)];
-      made_.outputs.push_back(std::move(output));
+      merged_.outputs.push_back(std::move(output));
     }
-    return std::move(made_);
+    return std::move(merged_);
   }
 
  private:
   void add_inputs() {
-    const std::vector<bool> updated = updated_inputs(made_), updated_too = updated_inputs(other_);
-    std::map<std::string, int> known;
-    for (std::size_t i = 0; i < made_.inputs.size(); ++i) known[made_.inputs[i].name] = static_cast<int>(i);
-    const auto of_forward = static_cast<std::ptrdiff_t>(made_.inputs.size());
+    const std::vector<bool> updated = updated_inputs(merged_), updated_too = updated_inputs(other_);
+    std::map<std::string, int> indices;
+    for (std::size_t i = 0; i < merged_.inputs.size(); ++i)
+      indices[merged_.inputs[i].name] = static_cast<int>(i);
+    const auto of_forward = static_cast<std::ptrdiff_t>(merged_.inputs.size());
     ids_.assign(other_.values.size(), kNoValue);
     for (std::size_t i = 0; i < other_.inputs.size(); ++i) {
       const Input& input = other_.inputs[i];
-      const auto [found, is_new] = known.emplace(input.name, static_cast<int>(made_.inputs.size()));
-      places_.push_back(found->second);
+      const auto [entry, is_new] = indices.emplace(input.name, static_cast<int>(merged_.inputs.size()));
+      places_.push_back(entry->second);
       if (is_new) {
-        made_.inputs.push_back(input);  // its value: see below
+        merged_.inputs.push_back(input);  // add_values sets its value
         continue;
       }
       RONDO_ASSERT(
-          found->second < of_forward && !updated_too[i] && !updated[static_cast<std::size_t>(found->second)],
-          "a body of " + made_.name + " depends on the other one by " + input.name);
-      ids_[input.value] = made_.inputs[found->second].value;
+          entry->second < of_forward && !updated_too[i] && !updated[static_cast<std::size_t>(entry->second)],
+          "a body of " + merged_.name + " depends on the other one through " + input.name);
+      ids_[input.value] = merged_.inputs[entry->second].value;
     }
   }
 
   void add_values() {
-    const ValueId first = made_.value_count();
+    const ValueId first = merged_.value_count();
     for (ValueId id = 0; id < other_.value_count(); ++id)
-      if (ids_[id] == kNoValue) ids_[id] = made_.add_value(other_.value(id));
-    for (ValueId id = first; id < made_.value_count(); ++id) {
-      Value& value = made_.value(id);
+      if (ids_[id] == kNoValue) ids_[id] = merged_.add_value(other_.value(id));
+    for (ValueId id = first; id < merged_.value_count(); ++id) {
+      Value& value = merged_.value(id);
       if (value.views != kNoValue) value.views = ids_[value.views];
       if (value.writes != kNoValue) value.writes = ids_[value.writes];
     }
     for (std::size_t i = 0; i < other_.inputs.size(); ++i)
-      made_.inputs[places_[i]].value = ids_[other_.inputs[i].value];
+      merged_.inputs[places_[i]].value = ids_[other_.inputs[i].value];
   }
 
-  Graph made_, other_;
-  std::vector<int> places_;  // of the other's inputs among all
-  IdMap<ValueId> ids_;       // of the other's values
+  Graph merged_, other_;
+  std::vector<int> places_;  // of the other body's inputs in the merged graph
+  IdMap<ValueId> ids_;       // of the other body's values in the merged graph
 };
 
 }  // namespace
@@ -114,7 +115,7 @@ std::string name_in_pair(bool of_forward, std::string_view name) {
 
 NameInPair read_name_in_pair(std::string_view name) {
   const bool of_forward = name.starts_with(kForward);
-  RONDO_ASSERT(of_forward || name.starts_with(kBackward), "an input of a pair is named after a body");
+  RONDO_ASSERT(of_forward || name.starts_with(kBackward), "an input of a pair has the prefix of a body");
   return {of_forward, std::string(name.substr((of_forward ? kForward : kBackward).size()))};
 }
 

@@ -1,4 +1,4 @@
-// A stage's graph, cut: what each body has, what it leaves and what it reads.
+// The bodies of a stage's graph: their nodes, and the values that they save and read.
 #include "compiler/bodies/bodies.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace rondo::ir;
 
 namespace {
 
-// y = tanh(x w^T); its backward, with a cast of the weight that follows from the weight alone.
+// y = tanh(x w^T) and its backward, with a cast that depends on the weight alone.
 constexpr const char* kStage = R"(graph stage_1
 parameter %0: f32[64] w
 buffer %1: f32[64] grad.w
@@ -69,7 +69,7 @@ using Names = std::set<std::string>;
 
 }  // namespace
 
-TEST_CASE("a body leaves what later ones read, and views are made again where they are read") {
+TEST_CASE("a body saves the values that later bodies read, and readers recreate views") {
   const Graph joint = verified_graph(kStage);
   const std::vector<BodyGraph> bodies = cut_into_bodies(
       joint, {.unshard = true, .divided_backward = true, .input_gradient = "new.sent_gradient"});
@@ -92,17 +92,17 @@ TEST_CASE("a body leaves what later ones read, and views are made again where th
   CHECK(inputs(input) == Names{"dy", "sent_gradient", "unsharded.6", "saved.11", "pending.14"});
   CHECK(outputs(input) == Names{"new.sent_gradient", "new.pending.14"});
 
-  // The parameter that its gradient belongs to is there, though nothing reads it.
+  // The parameter of a gradient is an input, though no node reads it.
   const Graph& weight = graph_of(bodies, Body::backward_weight);
   CHECK(inputs(weight) == Names{"w", "grad.w", "saved.8", "pending.14"});
   CHECK(outputs(weight) == Names{"new.grad.w"});
 }
 
-TEST_CASE("the weight part makes again what is cheap to make of what is there anyway") {
+TEST_CASE("the weight part recomputes values that are cheap to compute from saved values") {
   const Graph joint = verified_graph(kStage);
   const std::vector<BodyGraph> bodies = cut_into_bodies(
       joint, {.divided_backward = true, .recompute_pending = true, .input_gradient = "new.sent_gradient"});
-  // The gradient of tanh follows from what came and what the forward left.
+  // The gradient of tanh depends on the received gradient and on a saved value.
   const Graph& weight = graph_of(bodies, Body::backward_weight);
   verify(weight, "cut");
   CHECK(inputs(weight) == Names{"dy", "w", "grad.w", "saved.8", "saved.11"});
@@ -114,14 +114,14 @@ TEST_CASE("the weight part makes again what is cheap to make of what is there an
   CHECK(count("aten.tanh_backward.default") == 1);
   CHECK(count("aten.mm.default") == 1);
   CHECK(outputs(graph_of(bodies, Body::backward_input)) == Names{"new.sent_gradient"});
-  // A whole backward has everything once.
+  // A whole backward has each node once.
   const Graph& whole = graph_of(bodies, Body::backward);
   CHECK(std::count_if(whole.nodes.begin(), whole.nodes.end(),
                       [](const Node& node) { return node.op == "aten.tanh_backward.default"; }) == 1);
 }
 
-TEST_CASE("of what an expensive op makes, the fewest bytes are pending") {
-  // Of the product %20 [4, 2] follows %21 [4, 8], which is what the weight part reads.
+TEST_CASE("after an expensive op, the cut with the fewest bytes is pending") {
+  // The weight part reads %21 [4, 8], which depends on the product %20 [4, 2].
   const Graph joint = verified_graph(R"(graph stage_1
 buffer %0: f32[8,8] grad.w
 saved %1: f32[4,2] sent_gradient
@@ -154,17 +154,17 @@ return
   CHECK(pending(true) == Names{"grad.w", "x", "pending.5"});
 }
 
-TEST_CASE("where nobody wants the gradient of the input, the gradients of weights are the whole backward") {
+TEST_CASE("without a gradient of the input, the gradients of weights are the whole backward") {
   const Graph joint = verified_graph(kStage);
   const std::vector<BodyGraph> bodies =
       cut_into_bodies(joint, {.whole_backward = false, .divided_backward = true, .input_gradient = ""});
-  REQUIRE(bodies.size() == 2);  // no unshard either
+  REQUIRE(bodies.size() == 2);  // and no unshard
   CHECK(bodies[0].body == Body::forward);
   CHECK(bodies[1].body == Body::backward_weight);
   CHECK(outputs(bodies[1].graph) == Names{"new.grad.w", "new.sent_gradient"});
 }
 
-TEST_CASE("a value that is sent and kept stands in two places") {
+TEST_CASE("a value that is sent and saved is copied") {
   std::string text = kStage;
   const std::string sent = "new.sent_hidden = %12";
   text.replace(text.find("bf16[4,8] = aten.tanh.default"), 9, "f32[4,8]");

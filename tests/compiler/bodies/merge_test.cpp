@@ -1,4 +1,4 @@
-// Two bodies as one graph: what is one of their inputs and what is two.
+// Two merged bodies: which inputs they share, and which each has for itself.
 #include "compiler/bodies/merge.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -26,7 +26,7 @@ return
   new.loss_sum.stage_0 = %8 -> loss_sum.stage_0
   new.saved.6 = %6 -> saved.6
 )";
-// Of another microbatch of the same stage.
+// The backward of another microbatch of the same stage.
 constexpr const char* kBackward = R"(graph stage_0.backward
 parameter %0: f32[8,8] w
 buffer %1: f32[8,8] grad.w
@@ -50,7 +50,7 @@ std::vector<std::string> input_names(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("of two bodies as one graph state is one input, and what belongs to a microbatch is two") {
+TEST_CASE("merged bodies share the inputs of state and have their own inputs of a microbatch") {
   const Graph merged = merge_bodies(verified_graph(kForward), verified_graph(kBackward));
   verify(merged, "merge");
   CHECK(merged.name == "stage_0.forward_with_stage_0.backward");
@@ -67,7 +67,7 @@ TEST_CASE("of two bodies as one graph state is one input, and what belongs to a 
         "aten.add.Tensor\naten.add.Tensor\nreturn\n");
 }
 
-TEST_CASE("the name of an input of a pair says whose it was") {
+TEST_CASE("the name of an input of a pair identifies its body") {
   for (const bool of_forward : {true, false}) {
     const NameInPair name = read_name_in_pair(name_in_pair(of_forward, "saved.6"));
     CHECK(name.of_forward == of_forward);
