@@ -1,11 +1,11 @@
-// Note [How a trace works]
-// The dispatcher tries Autograd, ADInplaceOrView, Functionalize, then Fake, then CPU. `Fake` is a key that
-// LibTorch itself leaves unused; what intercepts there (ops/dispatch/op_interceptor.h) sees every op of
-// forward and backward with its schema and arguments. Inputs are FakeTensors, which claim to be on the CPU
-// but own no memory, wrapped in functional tensors, so that in-place ops arrive here in their functional
-// form. The fallback swaps in meta tensors and calls the op again: its Meta kernel is the shape rule, and
-// storage shared between meta tensors is how views are known. Fakes always say "cpu": with "cuda" the
-// autograd engine would ask for a stream. The graph is device-neutral.
+// Note [How a trace works] The dispatcher tries Autograd, ADInplaceOrView, Functionalize, then
+// Fake, then CPU. LibTorch itself does not use the key Fake. The interceptor at this key
+// (ops/dispatch/op_interceptor.h) sees every op of forward and backward with its schema and
+// arguments. Inputs are FakeTensors, which claim to be on the CPU but own no memory. They are
+// wrapped in functional tensors, so that in-place ops arrive in their functional form. The fallback
+// swaps in meta tensors and calls the op again. The Meta kernel is the shape rule, and storage
+// shared between meta tensors identifies views. Fakes always say "cpu": with "cuda" the autograd
+// engine would request a stream. The graph does not depend on the device.
 #include "compiler/trace/tracer.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -29,8 +29,8 @@ using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
 
-// A tensor without memory: `meta` carries shape, strides and dtype, `id` is its value in the graph being
-// recorded.
+// A tensor without memory. `meta` has shape, strides and dtype, and `id` is its value in the graph
+// being traced.
 class FakeTensor final : public c10::TensorImpl {
  public:
   FakeTensor(Tensor meta_tensor, ir::ValueId value)
@@ -76,9 +76,9 @@ Tensor meta_like(const ir::TensorType& type) {
                            at::TensorOptions().device(at::kMeta).dtype(to_aten(type.dtype)));
 }
 
-// What the scopes say: the blocks, and which module a backward node belongs to. Autograd numbers its nodes as
-// the forward makes them, so the module that was open when a number was handed out owns the node that carries
-// it.
+// Records the blocks and the module of each backward node from the open scopes. Autograd numbers
+// its nodes during the forward. So a backward node belongs to the module that was open when its
+// number was assigned.
 class ModuleHistory final : public ScopeObserver {
  public:
   explicit ModuleHistory(ir::Graph& graph) : graph_(graph) {
@@ -110,7 +110,7 @@ class ModuleHistory final : public ScopeObserver {
     std::uint64_t from;
     std::string path;
   };
-  ir::Graph& graph_;  // takes the blocks
+  ir::Graph& graph_;  // receives the blocks
   std::vector<Entry> entries_;
 };
 
@@ -125,7 +125,7 @@ class Recorder final : public OpInterceptor {
   }
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) override;
 
-  ir::Graph graph;  // above history_, which writes to it
+  ir::Graph graph;  // before history_, which writes to it
 
  private:
   ir::Argument argument(const IValue& value, const c10::Argument& declared, const ir::Node& node);
@@ -137,8 +137,8 @@ class Recorder final : public OpInterceptor {
   void place(ir::Node& node) const;
 
   ModuleHistory history_;
-  // The storages that the node being recorded reads, and the first operand that lives in each: a result in
-  // one of them is a view of that operand.
+  // The storages that the current node reads, each with its first operand. A result in one of them
+  // is a view of that operand.
   std::unordered_map<const c10::StorageImpl*, ir::ValueId> operands_;
 };
 
@@ -150,7 +150,8 @@ void Recorder::refuse(const ir::Node& node, const std::string& reason) const {
 void Recorder::place(ir::Node& node) const {
   const auto autograd_node = torch::autograd::get_current_node();
   node.phase = current_phase();
-  // Inside a nested forward of the backward (recomputation) the live scope says more than the number.
+  // In a nested forward of the backward (recomputation), the open scope is more exact than
+  // the number.
   node.module =
       autograd_node && module_path().empty() ? history_.owner(autograd_node->sequence_nr()) : module_path();
 }
@@ -163,7 +164,7 @@ ir::Argument Recorder::tensor_argument(const Tensor& tensor, const ir::Node& nod
   }
   if (tensor.dim() != 0 || !tensor.unsafeGetTensorImpl()->is_wrapped_number())
     refuse(node,
-           "it reads a constant tensor that is not an input of the step; pass it in as a buffer or a batch "
+           "it reads a constant tensor that is not an input of the step; pass it as a buffer or a batch "
            "input");
   switch (tensor.scalar_type()) {
     case at::kBool:
@@ -180,8 +181,7 @@ ir::Argument Recorder::tensor_argument(const Tensor& tensor, const ir::Node& nod
 ir::ValueId Recorder::list_item(const Tensor& tensor, const ir::Node& node) {
   if (!tensor.defined()) return ir::kNoValue;
   const FakeTensor* fake = as_fake(tensor);
-  if (fake == nullptr)
-    refuse(node, "a list argument holds a constant tensor that is not an input of the step");
+  if (fake == nullptr) refuse(node, "a list argument has a constant tensor that is not an input of the step");
   operands_.emplace(fake->meta.storage().unsafeGetStorageImpl(), fake->id);
   return fake->id;
 }
@@ -232,7 +232,7 @@ ir::Argument Recorder::argument(const IValue& value, const c10::Argument& declar
     return uses;
   }
   refuse(node,
-         "argument \"" + declared.name() + "\" is a " + value.tagKind() + ", which a graph cannot hold");
+         "argument \"" + declared.name() + "\" is a " + value.tagKind() + ", which a graph cannot represent");
 }
 
 Tensor to_meta(const Tensor& tensor) {
@@ -267,9 +267,9 @@ void Recorder::run_shape_rule(const c10::OperatorHandle& op, const ir::Node& nod
   try {
     op.callBoxed(stack);
   } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    refuse(node, "its shape rule (Meta kernel) is missing or refuses these arguments: " +
-                     what.substr(0, what.find('\n')));
+    const std::string message = error.what_without_backtrace();
+    refuse(node, "its shape rule (Meta kernel) is missing or rejects these arguments: " +
+                     message.substr(0, message.find('\n')));
   }
 }
 
@@ -309,7 +309,7 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
       for (const Tensor& meta : result.toTensorVector()) wrapped.push_back(wrap_result(meta, node));
       result = wrapped;
     } else {
-      refuse(node, "it returns a number to the host; the step must not depend on data");
+      refuse(node, "it returns a number to the host; a step must not depend on data");
     }
   }
   graph.nodes.push_back(std::move(node));
@@ -317,7 +317,7 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
 
 void add_return(ir::Graph& graph, const StepFunction& function, const std::vector<Tensor>& outputs) {
   RONDO_ASSERT(outputs.size() == function.outputs.size(),
-               function.name + " returns another number of outputs than it names");
+               function.name + " returns a different number of outputs than it names");
   ir::Node node;
   node.op = ir::kReturn;
   node.phase = Phase::update;
@@ -334,18 +334,18 @@ void add_return(ir::Graph& graph, const StepFunction& function, const std::vecto
 }  // namespace
 
 ir::Graph trace(const StepFunction& function) {
-  Recorder made(function.name);
-  made.graph.mesh = function.mesh;
-  const Interception recording(made);
+  Recorder recorder(function.name);
+  recorder.graph.mesh = function.mesh;
+  const Interception recording(recorder);
   std::vector<Tensor> inputs;
   for (const StepInput& input : function.inputs)
-    inputs.push_back(at::functionalization::impl::to_functional_tensor(made.add_input(input)));
+    inputs.push_back(at::functionalization::impl::to_functional_tensor(recorder.add_input(input)));
   {
     const at::functionalization::impl::FunctionalizationReapplyViewsGuard reapply_views(true);
     const c10::impl::IncludeDispatchKeyGuard functionalize(c10::DispatchKey::Functionalize);
-    add_return(made.graph, function, function.body(inputs));
+    add_return(recorder.graph, function, function.body(inputs));
   }
-  return std::move(made.graph);
+  return std::move(recorder.graph);
 }
 
 }  // namespace rondo
