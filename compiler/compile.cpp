@@ -1,7 +1,8 @@
-// The order is trace, verify, passes, memory plan; shapes are enough for all of it, and only bind() takes
-// tensors. The plan is made for the interpreter too, for its report. Steps that share resources take turns,
-// so they get one arena of the largest size and not one each. A watch for hangs exists only if some step has
-// segments to record. The text of the collectives is what ranks compare before the first of them runs.
+// The order is trace, verify, passes, memory plan. All of it needs only shapes; bind() alone takes
+// tensors. The plan is made for the interpreter too, for its report. Steps that share resources get
+// one arena of the largest size, since only one runs at a time. A watch for hangs exists only if a
+// step has segments to record. Ranks compare the text of the collectives before the first
+// collective runs.
 #include "compiler/compile.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ void write(const std::filesystem::path& file, const std::string& text) {
                                          "; free disk space or set compile.dump = \"none\"");
 }
 
-// With what each value is to the ranks, as far as that is known.
+// Writes a graph with the known shardings of its values as comments.
 void write_graph(const std::filesystem::path& file, const ir::Graph& graph) {
   const ir::IdMap<std::string> comments = ir::sharding_comments(graph);
   write(file, ir::print(graph, &comments));
@@ -51,18 +52,19 @@ ir::Graph traced(const StepFunction& function, const CompileRequest& request) {
   return request.traces->at(function.name);
 }
 
-// What writes a graph after each pass, where that is asked for, and writes what they begin with.
+// Returns the callback that dumps a graph after each pass, if requested, and dumps the trace.
 ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) {
   if (!request.dump_all || request.dump_folder.empty()) return {};
   write_graph(request.dump_folder / (graph.name + ".00-trace.ir"), graph);
   return [folder = request.dump_folder, name = graph.name, number = 0](std::string_view pass,
-                                                                       const ir::Graph& now) mutable {
-    write_graph(folder / fmt::format("{}.{:02}-{}.ir", name, ++number, pass), now);
+                                                                       const ir::Graph& graph) mutable {
+    write_graph(folder / fmt::format("{}.{:02}-{}.ir", name, ++number, pass), graph);
   };
 }
 
-// The dump comes before the verifier, so that a graph that is refused can be looked at. A graph that Rondo
-// made is no user's to mend: what a configuration cannot have is a rule between keys.
+// Dumps before the verifier, so that a refused graph can be inspected. A user cannot repair a
+// graph that Rondo makes, so the error asks for a report. Unsupported configurations are rules
+// between keys.
 ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by,
                                       const CompileRequest& request, ir::PipelineHalf half) {
   const ir::DumpCallback dump = dump_of(graph, request);
@@ -71,13 +73,13 @@ ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by
     return ir::run_pipeline(graph, request.options, dump, half);
   } catch (const ir::RuleBroken& broken) {
     throw Error(broken.code(),
-                fmt::format("{}. This is a fault of Rondo, not of the configuration: please report it, "
+                fmt::format("{}. This is a bug in Rondo, not in the configuration: please report it "
                             "with config.toml or the flags",
                             broken.what()));
   }
 }
 
-// What a body reads and returns, as a function.
+// Returns the inputs and outputs of a body as a function.
 StepFunction signature_of(const ir::Graph& graph) {
   StepFunction function{
       .name = graph.name, .inputs = {}, .outputs = graph.outputs, .body = {}, .mesh = graph.mesh};
@@ -104,16 +106,16 @@ CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, Compil
       kind_(request.executor),
       graph_(std::move(body)),
       report_(std::move(before)) {
-  run_passes(request, "the making of bodies", ir::PipelineHalf::after_cut);
+  run_passes(request, "cut_into_bodies", ir::PipelineHalf::after_cut);
 }
 
 void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by,
                               ir::PipelineHalf half) {
   if (report_.traced_nodes == 0) report_.traced_nodes = graph_.nodes.size();
   const Stopwatch started;
-  ir::PipelineReport done = verify_and_improve(graph_, made_by, request, half);
-  std::move(done.passes.begin(), done.passes.end(), std::back_inserter(report_.pipeline.passes));
-  report_.pipeline.notes = std::move(done.notes);
+  ir::PipelineReport report = verify_and_improve(graph_, made_by, request, half);
+  std::move(report.passes.begin(), report.passes.end(), std::back_inserter(report_.pipeline.passes));
+  report_.pipeline.notes = std::move(report.notes);
   report_.passes_ms += started.milliseconds();
   report_.nodes = graph_.nodes.size();
   report_.segments = ir::find_segments(graph_).size();
@@ -129,17 +131,17 @@ void CompiledStep::run_passes(const CompileRequest& request, std::string_view ma
 
 CutFunction cut_function(const StepFunction& function, const CompileRequest& request,
                          const ir::CutOptions& cut) {
-  CutFunction made;
+  CutFunction result;
   const Stopwatch started;
   ir::Graph joint = traced(function, request);
-  made.report.trace_ms = started.milliseconds();
-  made.report.traced_nodes = joint.nodes.size();
-  made.report.notes = function.notes;
+  result.report.trace_ms = started.milliseconds();
+  result.report.traced_nodes = joint.nodes.size();
+  result.report.notes = function.notes;
   const Stopwatch passes;
-  made.report.pipeline = verify_and_improve(joint, "trace", request, ir::PipelineHalf::before_cut);
-  made.bodies = ir::cut_into_bodies(joint, cut);
-  made.report.passes_ms = passes.milliseconds();
-  return made;
+  result.report.pipeline = verify_and_improve(joint, "trace", request, ir::PipelineHalf::before_cut);
+  result.bodies = ir::cut_into_bodies(joint, cut);
+  result.report.passes_ms = passes.milliseconds();
+  return result;
 }
 
 std::string CompiledStep::collective_sequence() const {

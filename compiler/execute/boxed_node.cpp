@@ -1,7 +1,8 @@
-// Resolves a node once, so that a call only pushes IValues and enters the dispatcher's boxed kernel. The
-// schema decides how a constant is converted, because the same symbol means a device, a layout or a memory
-// format. A wrapped number becomes a zero-dimensional tensor with LibTorch's flag, which keeps it out of type
-// promotion. Operands keep an empty slot among the constants, so that one index serves both lists.
+// Resolves a node once, so that a call only pushes IValues and enters the dispatcher's boxed
+// kernel. The schema determines how a constant is converted, because the same symbol can be a
+// device, a layout or a memory format. A wrapped number becomes a zero-dimensional tensor with
+// LibTorch's flag, which excludes it from type promotion. Operands have an empty entry among the
+// constants, so that one index serves both lists.
 #include "compiler/execute/boxed_node.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -17,14 +18,14 @@ using c10::IValue;
 c10::OperatorHandle find_op(const ir::Node& node) {
   const std::size_t first = node.op.find('.'), last = node.op.rfind('.');
   RONDO_ASSERT(first != std::string::npos && first != last,
-               "an op is named namespace.name.overload: " + node.op);
+               "the name of an op is namespace.name.overload: " + node.op);
   const std::string name = node.op.substr(0, first) + "::" + node.op.substr(first + 1, last - first - 1);
   const std::string overload = node.op.substr(last + 1);
-  const auto found = c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
-  if (!found)
+  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
+  if (!handle)
     throw Error(ExitCode::graph,
                 "op " + node.op + " (module \"" + node.module + "\") is unknown to this LibTorch");
-  return *found;
+  return *handle;
 }
 
 c10::TypePtr without_optional(const c10::TypePtr& type) {
@@ -105,7 +106,7 @@ BoxedNode::BoxedNode(const ir::Node& node, c10::Device device) : node_(&node), o
   const auto& declared = op_.schema().arguments();
   if (declared.size() != node.args.size())
     throw Error(ExitCode::graph, node.op + " takes " + std::to_string(declared.size()) +
-                                     " arguments and has " + std::to_string(node.args.size()));
+                                     " arguments, but its node has " + std::to_string(node.args.size()));
   for (std::size_t i = 0; i < declared.size(); ++i)
     constants_.push_back(std::visit(ToIValue{node, declared[i], device}, node.args[i]));
 }
@@ -124,11 +125,11 @@ void BoxedNode::push(torch::jit::Stack& stack,
   }
 }
 
-void check_device(const ir::Node& node, const at::Tensor& made, c10::Device device) {
-  if (made.device() == device) return;
+void check_device(const ir::Node& node, const at::Tensor& result, c10::Device device) {
+  if (result.device() == device) return;
   throw Error(ExitCode::graph, node.op + " (module \"" + node.module + "\") put its result on " +
-                                   made.device().str() + ", and the step runs on " + device.str() +
-                                   "; an op makes tensors on the device of its operands");
+                                   result.device().str() + ", but the step runs on " + device.str() +
+                                   "; an op must create tensors on the device of its operands");
 }
 
 std::vector<at::Tensor> flatten_results(const torch::jit::Stack& stack) {

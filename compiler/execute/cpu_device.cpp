@@ -1,6 +1,6 @@
-// Results land at their placements because the allocator hands these out (cpu_memory.h, Note [Placing
-// results]). The pool is the plan's arenas and does not grow: a temporary goes to the room that the replay
-// names, or to the heap.
+// Results are created at their placements because the allocator hands these out (placed_results.h,
+// Note [Placing results]). The pool consists of the plan's arenas and does not grow. Temporaries go
+// to the room that the replay passes, or to the heap.
 #include "compiler/execute/cpu_device.h"
 
 #include <unistd.h>
@@ -59,7 +59,7 @@ class CpuDevice final : public ReplayDevice {
   std::int64_t counted() const override { return 0; }
 
  private:
-  [[noreturn]] static void refuse() { throw Error(ExitCode::internal, "the CPU makes no recordings"); }
+  [[noreturn]] static void refuse() { throw Error(ExitCode::internal, "the CPU cannot record"); }
 
   std::int64_t blocks_held() const {
     std::int64_t blocks = 0;
@@ -67,14 +67,14 @@ class CpuDevice final : public ReplayDevice {
     return blocks;
   }
 
-  // Memory that the plan gives to the next op must not be held by a kernel: it would be overwritten behind
-  // its back. Collectives in flight hold their workspaces, and a thread of their group may let go of one a
-  // moment after its wait: the number of blocks may fall during a call, and must not rise.
+  // A kernel must not hold memory that the plan gives to the next op, which would overwrite it.
+  // Collectives in flight hold their workspaces, and a thread of their group may release one
+  // shortly after its wait. So the number of blocks may fall during a call, but must not rise.
   void check_released(const Instruction& instruction, std::int64_t held_before) const {
     if (blocks_held() <= held_before) return;
     throw Error(ExitCode::graph,
                 instruction.node().op + " (module \"" + instruction.node().module +
-                    "\") kept temporary memory after it returned, which a replay cannot allow; use "
+                    "\") kept temporary memory after it returned, which a replay does not support; use "
                     "compile.executor = \"interpreter\"");
   }
 

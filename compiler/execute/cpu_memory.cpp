@@ -1,8 +1,8 @@
-// Heap blocks carry their size in a header of one alignment unit, because LibTorch's deleter gets a pointer
-// and no size. A pointer inside of an arena belongs to the arena: its release only lowers a counter, found by
-// a lock-free scan of 64 address ranges. An arena that still has blocks handed out is not freed, since a
-// collective that a failure left behind may write into them. DataPtr's context equals its data pointer, which
-// raw_allocate needs.
+// A heap block has its size in a header of one alignment unit, because LibTorch's deleter gets a
+// pointer and no size. A pointer into an arena belongs to the arena: its release only decrements a
+// counter, found by a lock-free scan of 64 address ranges. An arena with unreleased blocks is not
+// freed, since a collective left behind by a failure may write into them. DataPtr's context equals
+// its data pointer, as raw_allocate requires.
 #include "compiler/execute/cpu_memory.h"
 
 #include <c10/core/Allocator.h>
@@ -31,17 +31,17 @@ thread_local ResultPlacement* placement = nullptr;
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 void count(std::int64_t bytes) {
-  const std::int64_t now = live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  const std::int64_t bytes_live = live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   std::int64_t before = peak.load(std::memory_order_relaxed);
-  while (now > before && !peak.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+  while (bytes_live > before && !peak.compare_exchange_weak(before, bytes_live, std::memory_order_relaxed)) {
   }
 }
 
-// Address ranges of live arenas. Blocks inside belong to their arena and are not freed one by one. Readers
-// are lock-free; a process has a handful of arenas.
+// Address ranges of live arenas. Blocks inside belong to their arena and are not freed one by one.
+// Reads are lock-free; a process has a handful of arenas.
 struct Range {
   std::atomic<std::uintptr_t> begin{0}, end{0};
-  std::atomic<std::int64_t> blocks{0};  // handed out and not given back
+  std::atomic<std::int64_t> blocks{0};  // handed out and not released
 };
 std::array<Range, 64> arenas;
 
@@ -54,7 +54,7 @@ Range* arena_of(const void* address) {
   return nullptr;
 }
 
-// A heap block: its size in a header that keeps the data aligned.
+// Allocates a heap block with its size in a header, with aligned data.
 void* heap_allocate(std::size_t bytes) {
   const std::size_t total = round_up(bytes + kAlignment, kAlignment);
   auto* base = static_cast<char*>(std::aligned_alloc(kAlignment, total));
@@ -62,7 +62,7 @@ void* heap_allocate(std::size_t bytes) {
     throw Error(ExitCode::resources,
                 "out of memory: cannot allocate " + std::to_string(bytes) + " bytes with " +
                     std::to_string(live.load()) +
-                    " bytes of tensors alive; lower training.local_batch_size or training.seq_len");
+                    " bytes of tensors live; lower training.local_batch_size or training.seq_len");
   *reinterpret_cast<std::size_t*>(base) = bytes;
   count(static_cast<std::int64_t>(bytes));
   return base + kAlignment;
@@ -116,7 +116,7 @@ Arena::Arena(std::size_t bytes) : size_(round_up(std::max<std::size_t>(bytes, 1)
   if (data_ == nullptr)
     throw Error(ExitCode::resources, "out of memory: the step's plan needs " + std::to_string(bytes) +
                                          " bytes; lower training.local_batch_size or training.seq_len");
-  madvise(data_, size_, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
+  madvise(data_, size_, MADV_HUGEPAGE);  // optional; slower without huge pages
   for (Range& range : arenas) {
     std::uintptr_t free_slot = 0;
     const auto begin = reinterpret_cast<std::uintptr_t>(data_);
@@ -128,12 +128,12 @@ Arena::Arena(std::size_t bytes) : size_(round_up(std::max<std::size_t>(bytes, 1)
     return;
   }
   std::free(data_);
-  throw Error(ExitCode::internal, "more than 64 arenas are alive");
+  throw Error(ExitCode::internal, "more than 64 arenas are live");
 }
 
 Arena::~Arena() {
   Range* range = arena_of(data_);
-  // A collective that a failure left behind may still write into its block, and releases it later.
+  // A collective left behind by a failure may still write into its block, and releases it later.
   if (range->blocks.load() != 0) return;
   range->begin.store(0);
   count(-static_cast<std::int64_t>(size_));

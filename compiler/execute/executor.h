@@ -22,10 +22,10 @@
 
 namespace rondo {
 
-// What a replay does in a step and holds for it. Counts and bytes are those of this rank.
+// Counts and bytes of a replay on this rank.
 struct ReplayStats {
-  std::int64_t instructions = 0;  // ops a step; views cost nothing
-  std::int64_t views = 0;         // made once
+  std::int64_t instructions = 0;  // ops a step, without views
+  std::int64_t views = 0;         // created once
   std::int64_t segments = 0;      // recorded and launched
   std::int64_t recorded_ops = 0;  // instructions in segments; the host calls the others
 
@@ -40,9 +40,9 @@ struct ReplayStats {
   std::int64_t free_bytes_before = 0, free_bytes_after = 0;  // before run 1, after run 2
 
   double warm_up_ms = 0;  // run 1
-  double capture_ms = 0;  // recording, in run 2
+  double capture_ms = 0;  // the recordings in run 2
 
-  // Adds another executor of the same step, which runs it `runs` times.
+  // Adds the stats of another executor of the same step, which runs it `runs` times.
   void add(const ReplayStats& other, std::int64_t runs);
 };
 
@@ -52,7 +52,7 @@ class Executor {
   // Runs the step. `batch` has one tensor per batch input. Returns the plain results. Both are in
   // the function's order.
   virtual std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) = 0;
-  // Of a replay (replay.h), complete after its second run; nullptr of the others.
+  // Returns the stats of a replay (replay.h), complete after its second run, or nullptr.
   virtual const ReplayStats* stats() const { return nullptr; }
 };
 

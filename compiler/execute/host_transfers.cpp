@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-bool copies_by_itself(const std::shared_ptr<ReplayMemory>& memory) {
+bool copies_asynchronously(const std::shared_ptr<ReplayMemory>& memory) {
   return memory && memory->device().device().is_cuda();
 }
 
@@ -23,7 +23,7 @@ at::Tensor pinned_like(const at::Tensor& tensor, ReplayMemory& memory) {
 }  // namespace
 
 std::vector<at::Tensor> StagedBatches::stage(const std::vector<at::Tensor>& batch) {
-  if (!copies_by_itself(memory_)) return batch;
+  if (!copies_asynchronously(memory_)) return batch;
   if (sets_[0].empty())
     for (std::vector<at::Tensor>& set : sets_)
       for (const at::Tensor& tensor : batch) set.push_back(pinned_like(tensor, *memory_));
@@ -33,14 +33,14 @@ std::vector<at::Tensor> StagedBatches::stage(const std::vector<at::Tensor>& batc
 }
 
 struct DeferredReadback::Slot {
-  void* pinned = nullptr;            // kMostBytes, where the device copies by itself
+  void* pinned = nullptr;            // kMostBytes, where the device copies asynchronously
   at::Tensor numbers;                // on the host
-  std::optional<c10::Event> copied;  // where the device copies by itself
+  std::optional<c10::Event> copied;  // where the device copies asynchronously
 };
 
 DeferredReadback::DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way)
     : slots_(under_way) {
-  if (copies_by_itself(memory))
+  if (copies_asynchronously(memory))
     for (Slot& slot : slots_) slot.pinned = memory->device().reserve_on_host(kMostBytes);
 }
 
@@ -48,15 +48,15 @@ DeferredReadback::~DeferredReadback() {
   try {
     while (read_ < enqueued_) read();
   } catch (const std::exception&) {
-    // The device has failed, which was told elsewhere: it writes no more.
+    // The device has failed, which is reported elsewhere, and writes no more.
   }
 }
 
 void DeferredReadback::enqueue(const at::Tensor& numbers) {
-  RONDO_ASSERT(enqueued_ - read_ < slots_.size(), "more numbers are asked for than can be under way");
+  RONDO_ASSERT(enqueued_ - read_ < slots_.size(), "more readbacks are enqueued than there are slots");
   Slot& slot = slots_[enqueued_ % slots_.size()];
   if (slot.pinned != nullptr) {
-    RONDO_ASSERT(numbers.nbytes() <= kMostBytes, "more numbers are asked for than there is room");
+    RONDO_ASSERT(numbers.nbytes() <= kMostBytes, "a readback is larger than its slot");
     if (!slot.copied) slot.copied.emplace(c10::kCUDA);
     slot.numbers =
         at::from_blob(slot.pinned, numbers.sizes(), at::TensorOptions().dtype(numbers.scalar_type()));
@@ -69,7 +69,7 @@ void DeferredReadback::enqueue(const at::Tensor& numbers) {
 }
 
 at::Tensor DeferredReadback::read() {
-  RONDO_ASSERT(read_ < enqueued_, "no numbers were asked for");
+  RONDO_ASSERT(read_ < enqueued_, "no readback is enqueued");
   Slot& slot = slots_[read_ % slots_.size()];
   if (slot.copied) slot.copied->synchronize();
   ++read_;

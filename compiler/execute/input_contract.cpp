@@ -1,7 +1,7 @@
-// An executor has fixed addresses and shapes built in, so every run compares types and strides of all inputs
-// and the address of each state tensor with those at binding. A replay would go on reading the old place of a
-// state tensor that moved, without any error. The batch is moved after the checks, by a copy that does not
-// block the host.
+// An executor has fixed addresses and shapes built in. So every run compares types and strides of
+// all inputs, and the address of each state tensor, with those at binding. A replay would continue
+// to read the old address of a moved state tensor, without an error. The batch is moved after the
+// checks, by a copy that does not block the host.
 #include "compiler/execute/input_contract.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -28,11 +28,10 @@ void check_type(const InputContract::Expected& input, const at::Tensor& tensor) 
                     tensor.scalar_type() == to_aten(input.type.dtype);
   if (same) return;
   throw Error(ExitCode::graph, "input \"" + input.name + "\" was traced as " + describe(input.type) +
-                                   " and is now " + describe(type_of(tensor)) +
-                                   "; the step must be traced again for it");
+                                   ", but is " + describe(type_of(tensor)) + "; trace the step again for it");
 }
 
-// Where the first state input lies; all others lie there too.
+// Returns the device of the first state input, and requires that all others are on it.
 c10::Device device_of(const std::vector<InputContract::Expected>& inputs,
                       const std::vector<at::Tensor>& state, c10::Device without_state) {
   const InputContract::Expected* first = nullptr;
@@ -41,9 +40,9 @@ c10::Device device_of(const std::vector<InputContract::Expected>& inputs,
     if (input.kind == ir::InputKind::batch) continue;
     if (first == nullptr) first = &input;
     if (next->device() != state.front().device())
-      throw Error(ExitCode::graph, "state input \"" + first->name + "\" lies on " +
-                                       state.front().device().str() + " and \"" + input.name + "\" on " +
-                                       next->device().str() + "; the state of a step lies on one device");
+      throw Error(ExitCode::graph, "state input \"" + first->name + "\" is on " +
+                                       state.front().device().str() + ", but \"" + input.name + "\" is on " +
+                                       next->device().str() + "; put the state of a step on one device");
     ++next;
   }
   return first == nullptr ? without_state : state.front().device();
@@ -60,22 +59,22 @@ InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tenso
     expected += input.kind != ir::InputKind::batch;
   }
   if (expected != state_.size())
-    throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs and was given " +
+    throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs, but got " +
                                      std::to_string(state_.size()));
   device_ = device_of(inputs_, state_, without_state);
   for (const at::Tensor& tensor : state_) addresses_.push_back(tensor.const_data_ptr());
 }
 
 std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batch) const {
-  std::vector<at::Tensor> all;
-  all.reserve(inputs_.size());
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(inputs_.size());
   std::size_t next_state = 0, next_batch = 0;
   for (const Expected& input : inputs_) {
     if (input.kind == ir::InputKind::batch) {
       if (next_batch == batch.size())
-        throw Error(ExitCode::graph, "the batch lacks input \"" + input.name + "\"");
+        throw Error(ExitCode::graph, "the batch has no input \"" + input.name + "\"");
       check_type(input, batch[next_batch]);
-      all.push_back(batch[next_batch++]);
+      inputs.push_back(batch[next_batch++]);
       continue;
     }
     const at::Tensor& tensor = state_[next_state];
@@ -83,21 +82,21 @@ std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batc
     if (tensor.const_data_ptr() != addresses_[next_state])
       throw Error(ExitCode::graph, "state input \"" + input.name +
                                        "\" moved to another address after the step was bound to it");
-    all.push_back(tensor);
+    inputs.push_back(tensor);
     ++next_state;
   }
   if (next_batch != batch.size())
     throw Error(ExitCode::graph, "the batch has " + std::to_string(batch.size()) +
-                                     " tensors and the step reads " + std::to_string(next_batch));
-  return all;
+                                     " tensors, but the step reads " + std::to_string(next_batch));
+  return inputs;
 }
 
 std::vector<at::Tensor> InputContract::check_and_move(const std::vector<at::Tensor>& batch) const {
-  std::vector<at::Tensor> all = check(batch);
-  for (std::size_t i = 0; i < all.size(); ++i)
+  std::vector<at::Tensor> inputs = check(batch);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs_[i].kind == ir::InputKind::batch)
-      all[i] = all[i].to(at::TensorOptions(device_), /*non_blocking=*/true);
-  return all;
+      inputs[i] = inputs[i].to(at::TensorOptions(device_), /*non_blocking=*/true);
+  return inputs;
 }
 
 std::vector<at::Tensor> InputContract::write_back(const std::vector<ir::Output>& outputs,
@@ -106,9 +105,9 @@ std::vector<at::Tensor> InputContract::write_back(const std::vector<ir::Output>&
   std::vector<at::Tensor> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (tensors[i].device() != device_)
-      throw Error(ExitCode::graph, "result \"" + outputs[i].name + "\" of the step lies on " +
-                                       tensors[i].device().str() + ", and the step runs on " + device_.str() +
-                                       "; tensors take their device from an input of the step");
+      throw Error(ExitCode::graph, "result \"" + outputs[i].name + "\" of the step is on " +
+                                       tensors[i].device().str() + ", but the step runs on " + device_.str() +
+                                       "; create tensors on the device of an input of the step");
     if (outputs[i].updates < 0) {
       results.push_back(tensors[i]);
       continue;

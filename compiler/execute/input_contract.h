@@ -29,8 +29,8 @@ class InputContract {
   c10::Device device() const { return device_; }
   // Checks the state and the batch, and returns all inputs in the function's order.
   std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
-  // As check, with the batch on the device of the step. A batch in pinned memory must stay valid
-  // until the step is done.
+  // Checks like check(), with the batch moved to the device of the step. A batch in pinned memory
+  // must stay valid until the step is done.
   std::vector<at::Tensor> check_and_move(const std::vector<at::Tensor>& batch) const;
   // After a step, copies each output that updates an input into that input's tensor, unless it
   // is that memory already. Returns the other outputs. Throws Error(graph) for an output on

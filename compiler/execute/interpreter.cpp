@@ -1,6 +1,6 @@
-// The reference interpreter: calls the graph's ops in order through the dispatcher and frees each value after
-// its last read. It plans nothing; a replay must give the same bits. It runs where the state lies, whatever
-// device that is.
+// The reference interpreter: calls the graph's ops in order through the dispatcher and frees each
+// value after its last read. It plans nothing, and a replay must give the same bits. It runs on the
+// device of the state.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "compiler/execute/boxed_node.h"
@@ -55,7 +55,8 @@ class Interpreter final : public Executor {
         releases_[index(std::max(def_use.maker(id), def_use.last_reader(id)))].push_back(id);
   }
 
-  // A result that overwrote an operand is that operand; the others come in the order the op returned them.
+  // A result that overwrites an operand is that operand; the others are in the order of the
+  // op's results.
   void keep_results(const ir::Node& node, const std::vector<at::Tensor>& returned,
                     std::vector<at::Tensor>& values) {
     std::size_t next = 0;
@@ -66,20 +67,20 @@ class Interpreter final : public Executor {
         continue;
       }
       RONDO_ASSERT(next < returned.size(), node.op + " returned fewer tensors than its node has results");
-      values[index(id)] = in_place(node, id, returned[next++]);
+      values[index(id)] = on_its_device(node, id, returned[next++]);
     }
   }
 
-  // On the device, unless the graph says that it is on the host. Transfers only copy; here it is known where
-  // to.
-  at::Tensor in_place(const ir::Node& node, ir::ValueId id, const at::Tensor& made) const {
-    if (!made.defined()) return made;
+  // Requires a result on the device, or on the host if the graph says so. Transfers only copy, so
+  // they are moved here.
+  at::Tensor on_its_device(const ir::Node& node, ir::ValueId id, const at::Tensor& result) const {
+    if (!result.defined()) return result;
     const bool on_host = graph_.value(ir::storage_root(graph_, id)).on_host;
-    const c10::Device place = on_host ? c10::Device(c10::kCPU) : contract_.device();
-    if (made.device() == place) return made;
-    if (ir::facts(node.op).effect == ir::Effect::transfer_start) return made.to(place);
-    check_device(node, made, place);
-    return made;
+    const c10::Device device = on_host ? c10::Device(c10::kCPU) : contract_.device();
+    if (result.device() == device) return result;
+    if (ir::facts(node.op).effect == ir::Effect::transfer_start) return result.to(device);
+    check_device(node, result, device);
+    return result;
   }
 
   ir::Graph graph_;

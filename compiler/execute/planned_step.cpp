@@ -1,5 +1,5 @@
-// Collectives are called on their group, with planned tensors as buffers; other ops in their ordinary form,
-// and the allocator hands them the planned address of their result (cpu_memory.h, Note [Placing results]).
+// Calls collectives on their group with planned tensors as buffers, and other ops in their ordinary
+// form with results placed by the allocator (placed_results.h, Note [Placing results]).
 #include "compiler/execute/planned_step.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -24,17 +24,17 @@ using at::Tensor;
 using torch::jit::Stack;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-void check_type(const ir::Node& node, const ir::TensorType& type, const Tensor& made) {
-  if (made.sizes() == type.sizes && made.strides() == type.strides &&
-      made.scalar_type() == to_aten(type.dtype))
+void check_type(const ir::Node& node, const ir::TensorType& type, const Tensor& result) {
+  if (result.sizes() == type.sizes && result.strides() == type.strides &&
+      result.scalar_type() == to_aten(type.dtype))
     return;
-  throw Error(ExitCode::graph, node.op + " (module \"" + node.module + "\") returned a tensor of another " +
-                                   "shape, strides or dtype than its shape rule said in the trace");
+  throw Error(ExitCode::graph, node.op + " (module \"" + node.module + "\") returned a tensor with other " +
+                                   "shape, strides or dtype than its shape rule in the trace");
 }
 
 class OpCall final : public Instruction {
  public:
-  struct Result {  // that the op allocates
+  struct Result {  // a result that the op allocates
     Tensor planned;
     ir::TensorType type;
   };
@@ -56,23 +56,23 @@ class OpCall final : public Instruction {
     op_.call(stack_);
   }
 
-  // Most results already stand where they were planned; the others are copied there.
+  // Most results are already at their planned address; the others are copied there.
   std::int64_t settle() override {
     std::size_t next = 0;
-    const auto settle_one = [&](const Tensor& made) {
-      if (next == results_.size()) return;  // of an op that overwrites: the operands themselves
+    const auto settle_one = [&](const Tensor& out) {
+      if (next == results_.size()) return;  // an op that overwrites returns its operands
       const Result& result = results_[next++];
       if (!checked_) {
-        check_type(node(), result.type, made);
-        check_device(node(), made, result.planned.device());
+        check_type(node(), result.type, out);
+        check_device(node(), out, result.planned.device());
       }
-      if (made.const_data_ptr() != result.planned.const_data_ptr()) misplaced_.push_back({&result, made});
+      if (out.const_data_ptr() != result.planned.const_data_ptr()) misplaced_.push_back({&result, out});
     };
     for (const c10::IValue& value : stack_) {
       if (value.isTensor()) {
         settle_one(value.toTensor());
       } else if (value.isTensorList()) {
-        for (const Tensor& made : value.toTensorVector()) settle_one(made);
+        for (const Tensor& tensor : value.toTensorVector()) settle_one(tensor);
       }
     }
     stack_.clear();
@@ -88,28 +88,27 @@ class OpCall final : public Instruction {
  private:
   struct Misplaced {
     const Result* result;
-    Tensor made;
+    Tensor tensor;
   };
 
-  // A kernel may ask for results of one size in another order than it returns them, and then has put each in
-  // the place of another. From the next call on it is handed their places in its order.
+  // Adapts to a kernel that requests results of one size in another order than it returns them.
   void learn_order() {
-    std::vector<PlacedResult> learnt = placements_;
-    for (const Misplaced& one : misplaced_)
-      for (std::size_t i = 0; i < learnt.size(); ++i)
-        if (placements_[i].address == one.made.const_data_ptr())
-          learnt[i].address = one.result->planned.mutable_data_ptr();
-    if (std::is_permutation(learnt.begin(), learnt.end(), placements_.begin()))
-      placements_ = std::move(learnt);
+    std::vector<PlacedResult> in_order = placements_;
+    for (const Misplaced& misplaced : misplaced_)
+      for (std::size_t i = 0; i < in_order.size(); ++i)
+        if (placements_[i].address == misplaced.tensor.const_data_ptr())
+          in_order[i].address = misplaced.result->planned.mutable_data_ptr();
+    if (std::is_permutation(in_order.begin(), in_order.end(), placements_.begin()))
+      placements_ = std::move(in_order);
   }
 
-  // What stands where another result belongs is taken out of the way first.
+  // Copies results to their planned addresses. Clones a result before its memory is overwritten.
   void copy_misplaced() {
     for (std::size_t i = 0; i < misplaced_.size(); ++i) {
       const Tensor& planned = misplaced_[i].result->planned;
       for (std::size_t k = i + 1; k < misplaced_.size(); ++k)
-        if (share_bytes(misplaced_[k].made, planned)) misplaced_[k].made = misplaced_[k].made.clone();
-      planned.copy_(misplaced_[i].made);
+        if (share_bytes(misplaced_[k].tensor, planned)) misplaced_[k].tensor = misplaced_[k].tensor.clone();
+      planned.copy_(misplaced_[i].tensor);
     }
   }
 
@@ -121,9 +120,9 @@ class OpCall final : public Instruction {
   BoxedNode op_;
   Stack arguments_;
   std::vector<Result> results_;
-  std::vector<Misplaced> misplaced_;  // of the latest call
+  std::vector<Misplaced> misplaced_;  // in the latest call
   Stack& stack_;
-  bool checked_ = false;  // the types of what the first call made
+  bool checked_ = false;  // the types of the first call's results
 };
 
 std::optional<c10d::ReduceOp> reduction_named(std::string_view name) {
@@ -145,7 +144,7 @@ class CollectiveStart final : public Instruction {
     const auto reduction = moves ? c10d::ReduceOp::SUM : reduction_named(c.reduction);
     if (!reduction || (!moves && kind_ != Kind::reduce_scatter && kind_ != Kind::all_reduce))
       throw Error(ExitCode::graph,
-                  "the replay cannot play collective " + node.op + " (module \"" + node.module + "\")");
+                  "the replay does not support collective " + node.op + " (module \"" + node.module + "\")");
     reduction_ = *reduction;
     backend_ = c10d::resolve_process_group(std::string(c.group))->getBackend(device);
   }
@@ -167,14 +166,14 @@ class CollectiveStart final : public Instruction {
       case Kind::all_to_all:
         work_ = backend_->alltoall_base(output_, input_, equal_, equal_);
         break;
-      case Kind::broadcast:  // refused when the step was built
+      case Kind::broadcast:  // refused by the constructor
         break;
     }
   }
 
  private:
   Kind kind_ = Kind::all_gather;
-  std::vector<std::int64_t> equal_;  // splits that are not said
+  std::vector<std::int64_t> equal_;  // empty: equal splits
   c10d::ReduceOp reduction_ = c10d::ReduceOp::SUM;
   c10::intrusive_ptr<c10d::Backend> backend_;
   Tensor input_, output_;
@@ -194,7 +193,7 @@ class CollectiveWait final : public Instruction {
   Work& work_;
 };
 
-// One end of a copy between the memories of device and host, in the background where the device can.
+// One end of a copy between device and host memory, asynchronous where the device supports it.
 class Transfer final : public Instruction {
  public:
   enum class End { start, end };
@@ -213,7 +212,7 @@ class Transfer final : public Instruction {
   Stack arguments_;
 };
 
-// New content of a state that stands elsewhere.
+// Copies new state that is not at the state's address.
 class StateCopy final : public Instruction {
  public:
   StateCopy(std::size_t index, const ir::Node& node, Tensor state, Tensor value)
@@ -228,7 +227,7 @@ class StateCopy final : public Instruction {
 
 struct PlannedStep::Shared {
   Stack stack;
-  std::vector<Work> works;  // of each collective; one a node, so that references stay
+  std::vector<Work> works;  // one per node, so that references stay valid
 };
 
 class PlannedStep::Builder {
@@ -312,18 +311,18 @@ class PlannedStep::Builder {
     return !node.results.empty();
   }
 
-  // Views are made once, by the op itself, over the planned memory of their base.
+  // Creates views by the op itself, over the planned memory of their base.
   void build_views(const ir::Node& node) {
     const BoxedNode op(node, memory_.device);
     Stack stack;
     op.push(stack, [&](ir::ValueId id) { return tensor(id); });
     op.call(stack);
-    const std::vector<Tensor> made = flatten_results(stack);
-    RONDO_ASSERT(made.size() == node.results.size(),
-                 node.op + " returned another number of views than its node has");
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      check_type(node, graph_.value(node.results[i]).type, made[i]);
-      tensor(node.results[i]) = made[i];
+    const std::vector<Tensor> views = flatten_results(stack);
+    RONDO_ASSERT(views.size() == node.results.size(),
+                 node.op + " returned a different number of views than its node has");
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      check_type(node, graph_.value(node.results[i]).type, views[i]);
+      tensor(node.results[i]) = views[i];
       ++step_.views_;
     }
   }
@@ -354,11 +353,11 @@ class PlannedStep::Builder {
   }
 
   std::vector<PlacedResult> workspaces_of(std::size_t start) const {
-    std::vector<PlacedResult> found;
+    std::vector<PlacedResult> workspaces;
     for (const ir::Workspace& workspace : step_.plan_.workspaces)
       if (static_cast<std::size_t>(workspace.start) == start)
-        found.push_back({memory_.arena + workspace.offset, static_cast<std::size_t>(workspace.bytes)});
-    return found;
+        workspaces.push_back({memory_.arena + workspace.offset, static_cast<std::size_t>(workspace.bytes)});
+    return workspaces;
   }
 
   void build_wait(std::size_t index) {
@@ -366,16 +365,16 @@ class PlannedStep::Builder {
     tensor(graph_.nodes[index].results.at(0)) = tensor(started);
     if (const auto start = started_.find(started); start != started_.end())
       add<CollectiveWait>(index, step_.shared_->works[start->second]);
-    else if (memory_.device.type() != c10::kCPU)  // there a transfer is done when it is started
+    else if (memory_.device.type() != c10::kCPU)  // on the CPU, the start has done the transfer
       add<Transfer>(index, Transfer::End::end, tensor(started), sources_.at(started));
   }
 
   PlannedStep& step_;
   const ir::Graph& graph_;
   const StepMemory memory_;
-  ir::IdMap<Tensor> tensors_;                             // of every value, over its planned memory
-  std::unordered_map<ir::ValueId, std::size_t> started_;  // the collective that makes what is waited for
-  std::unordered_map<ir::ValueId, Tensor> sources_;       // of transfers, by what they make
+  ir::IdMap<Tensor> tensors_;                             // by value, over its planned memory
+  std::unordered_map<ir::ValueId, std::size_t> started_;  // by result: the start of the collective
+  std::unordered_map<ir::ValueId, Tensor> sources_;       // by result: the source of the transfer
 };
 
 PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, const StepMemory& memory,
@@ -385,8 +384,8 @@ PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, con
       plan_(plan),
       shared_(std::make_unique<Shared>()) {
   if (contract_.device() != memory.device)
-    throw Error(ExitCode::graph, "the state of " + graph_.name + " lies on " + contract_.device().str() +
-                                     ", and the memory of its plan on " + memory.device.str());
+    throw Error(ExitCode::graph, "the state of " + graph_.name + " is on " + contract_.device().str() +
+                                     ", but the memory of its plan is on " + memory.device.str());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Builder(*this, memory).build();
 }

@@ -1,6 +1,6 @@
-// Recordings are owned by a handle that destroys them, and members are destroyed from the bottom up:
-// recordings, then the step's tensors, then this executor's share of the pool. So every way out ends in the
-// right order.
+// Recordings are owned by a handle that destroys them, and members are destroyed in reverse order:
+// recordings, then the step's tensors, then this executor's share of the pool. So every way out
+// ends in the right order.
 #include "compiler/execute/replay.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -20,7 +20,7 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-// This thread's work goes to the device's stream while one lives.
+// Routes this thread's work to the device's stream during its lifetime.
 class Turn {
  public:
   explicit Turn(ReplayDevice& device) : device_(device) { device_.enter(); }
@@ -47,30 +47,30 @@ class OwnedRecording {
   ReplayDevice::Recording recording_;
 };
 
-// What is known of an instruction's calls.
+// The latest call of an instruction, and its room.
 struct Calls {
   ReplayDevice::Issued latest;
-  std::vector<std::span<char>> room;  // free parts of the arena while it runs, found after run 1
+  std::vector<std::span<char>> room;  // free parts of the arena, known after run 1
 };
 
-// Instructions [begin, end): a segment, or what the host calls between two.
+// Instructions [begin, end): a segment, or calls of the host between two segments.
 struct Part {
   std::size_t begin = 0, end = 0;
-  std::int64_t segment = 0;  // from 1; 0: called by the host
+  std::int64_t segment = 0;  // from 1; 0 for calls of the host
   std::unique_ptr<OwnedRecording> recording;
 };
 
-// What a recording cannot take; empty: nothing is wrong.
+// Returns why a tensor cannot be used in a recording, or "".
 std::string unfit(const Tensor& tensor) {
   if (!tensor.defined()) return "not set";
   if (tensor.layout() != at::kStrided) return "a sparse tensor";
   if (tensor.is_quantized()) return "a quantized tensor";
-  if (tensor.is_conj() || tensor.is_neg())
-    return "a tensor whose content is conjugated or negated on reading";
+  if (tensor.is_conj() || tensor.is_neg()) return "a tensor with lazy conjugation or negation";
   return "";
 }
 
-// Of a graph with segments. `of_batch`: the batch comes from anywhere, the state lies on the device.
+// Checks the inputs of a graph with segments. The batch may be on the host; the state is on
+// the device.
 void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, bool of_batch,
                  c10::Device device) {
   if (graph.segments.empty()) return;
@@ -88,7 +88,7 @@ void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, boo
       problems += fmt::format("\n  {} \"{}\" is {}", ir::input_kind_name(input.kind), input.name, problem);
   }
   if (problems.empty()) return;
-  throw Error(ExitCode::graph, fmt::format("{} can be recorded with dense tensors on {} only:{}", graph.name,
+  throw Error(ExitCode::graph, fmt::format("{} can be recorded only with dense tensors on {}:{}", graph.name,
                                            device.str(), problems));
 }
 
@@ -97,7 +97,7 @@ std::vector<Tensor> checked_state(const ir::Graph& graph, std::vector<Tensor> st
   return state;
 }
 
-// Collectives run on after their call: nothing is free for what they take.
+// True for collectives, which continue after their call, so that they get no room in the arena.
 bool is_collective(const Instruction& instruction) {
   const ir::Effect effect = ir::facts(instruction.node().op).effect;
   return effect == ir::Effect::collective_start || effect == ir::Effect::wait;
@@ -114,7 +114,7 @@ class Replay final : public Executor {
               checked_state(graph, std::move(state), device_.device())),
         calls_(step_.instructions().size()) {
     RONDO_ASSERT(graph.segments.empty() || graph.segments == ir::find_segments(graph),
-                 "the segments of " + graph.name + " are not those that the pass cudagraph marks");
+                 "the segments of " + graph.name + " are not those of the pass cudagraph");
     find_parts();
     stats_.instructions = static_cast<std::int64_t>(calls_.size());
     stats_.views = step_.views();
@@ -124,7 +124,8 @@ class Replay final : public Executor {
     stats_.arena_bytes = plan.arena_bytes;
   }
 
-  // A recording may still run, for instance where the host failed between two.
+  // Waits for the device, since a recording may still run, for instance after a failure of
+  // the host.
   ~Replay() override {
     try {
       device_.synchronize();
@@ -136,7 +137,8 @@ class Replay final : public Executor {
 
   std::vector<Tensor> run(const std::vector<Tensor>& batch) override {
     if (failed_)
-      throw Error(ExitCode::graph, step_.graph().name + " failed in an earlier run and cannot run again");
+      throw Error(ExitCode::graph,
+                  step_.graph().name + " failed in an earlier run; further runs are refused");
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     check_kinds(step_.graph(), batch, /*of_batch=*/true, device_.device());
     if (runs_ == 0) stats_.free_bytes_before = device_.free_bytes();
@@ -145,8 +147,8 @@ class Replay final : public Executor {
       const Turn turn(device_);
       step_.copy_batch_in(batch);
       failed_ = true;
-      for (Part& part : parts_) play(part);
-      if (runs_ == 0) device_.synchronize();  // so that its time is known, and its errors are its own
+      for (Part& part : parts_) run_part(part);
+      if (runs_ == 0) device_.synchronize();  // measures its time and reports its errors here
       failed_ = false;
     }
     if (runs_ == 0) {
@@ -164,7 +166,7 @@ class Replay final : public Executor {
   void find_parts() {
     const auto& instructions = step_.instructions();
     const std::vector<ir::Segment>& segments = step_.graph().segments;
-    std::size_t segment = 0;  // the first that ends behind the instruction
+    std::size_t segment = 0;  // the first that ends after the instruction
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       const auto node = static_cast<std::int32_t>(instructions[i]->index());
       while (segment < segments.size() && segments[segment].end <= node) ++segment;
@@ -176,7 +178,7 @@ class Replay final : public Executor {
     }
   }
 
-  void play(Part& part) {
+  void run_part(Part& part) {
     if (part.segment == 0) return issue(part);
     if (runs_ > 0 && part.recording == nullptr) record(part);
     if (watch_ != nullptr)
@@ -214,19 +216,19 @@ class Replay final : public Executor {
     stats_.capture_ms += started.milliseconds();
   }
 
-  // The device's errors come with a stack of its own below the first line.
+  // Formats the error. Errors of the device have a stack trace after the first line.
   std::string not_recorded(const Part& part, std::string_view error) const {
     const std::size_t at = std::min(issued_, part.end - 1);
     const std::string_view first_line = error.substr(0, error.find('\n'));
     return fmt::format(
-        "segment {} of {} of {} cannot be recorded: {} {}: {}; likely cause: {}; leave cudagraph out of "
+        "segment {} of {} of {} cannot be recorded: {} {}: {}; likely cause: {}; remove cudagraph from "
         "compile.passes to train without recordings",
         part.segment, stats_.segments, step_.graph().name, issued_ < part.end ? "at" : "at its end, after",
         ir::describe_place(step_.instructions()[at]->node()), first_line, likely_cause(error));
   }
 
-  // Run 1 served temporaries that the pool has no room for from the heap: later ones go where the arena is
-  // free while their op runs, of ops that keep none of them.
+  // Run 1 served temporaries without room in the pool from the heap. Later runs place them in parts
+  // of the arena that are free while the op runs, for ops that release all of them.
   void find_room() {
     std::vector<ir::NodeIndex> nodes;
     std::vector<Calls*> of_nodes;
@@ -261,9 +263,9 @@ class Replay final : public Executor {
   ReplayDevice& device_;
   StepWatch* watch_;
   PlannedStep step_;
-  std::vector<Calls> calls_;  // of each instruction
+  std::vector<Calls> calls_;  // by instruction
   std::vector<Part> parts_;
-  std::size_t issued_ = 0;  // the instruction that is being issued
+  std::size_t issued_ = 0;  // the current instruction
   std::int64_t runs_ = 0;
   bool failed_ = false;
   ReplayStats stats_;

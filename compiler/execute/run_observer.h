@@ -25,8 +25,8 @@ class RunObserver {
  protected:
   ~RunObserver() = default;
 };
-// Installs an observer, at most one a thread; nullptr removes it. REQUIRES: it outlives
-// its installation.
+// Installs an observer, at most one a thread; nullptr removes it. REQUIRES: it outlives its
+// installation.
 void set_run_observer(RunObserver* observer);
 
 // An executor's run, from its first node to its end in every case. Without an observer, a node

@@ -221,9 +221,9 @@ Figures refusals(const Bench& bench) {
   int count = 0;
   for (int runs = 0; runs < 4; ++runs) {
     refused({bench.vector(1).to(at::kDouble)},
-            "input \"x\" was traced as f32[65536] strides [1] and is now f64[65536]");
-    refused({bench.vector(1, 8)}, "input \"x\" was traced as f32[65536] strides [1] and is now f32[8]");
-    refused({}, "the batch lacks input \"x\"");
+            "input \"x\" was traced as f32[65536] strides [1], but is f64[65536]");
+    refused({bench.vector(1, 8)}, "input \"x\" was traced as f32[65536] strides [1], but is f32[8]");
+    refused({}, "the batch has no input \"x\"");
     const Tensor old = w.detach();
     w.set_data(bench.vector(1));
     refused({bench.vector(1)}, "state input \"w\" moved to another address");

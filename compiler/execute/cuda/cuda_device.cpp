@@ -1,7 +1,7 @@
-// Pool accounting. `beginAllocateToPool` adds a user of the pool and `releasePool` takes one away; a pool
-// without users is given back. This device is a user from its first block to release_pool, each turn is one,
-// and each recording is one until it is destroyed. While a recording is captured LibTorch routes to the pool
-// itself, and refuses to do so twice, so a turn stops routing for as long.
+// Pool accounting: `beginAllocateToPool` adds a user of the pool, `releasePool` removes one, and a
+// pool without users is freed. This device is a user from its first block to release_pool, each
+// turn is one, and each recording is one until it is destroyed. During a capture LibTorch routes
+// allocations to the pool itself and refuses to do so twice, so a turn stops routing meanwhile.
 #include "compiler/execute/cuda/cuda_device.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -29,14 +29,14 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-// For what must not throw: teardown goes on.
+// Logs exceptions as warnings, for code that must not throw: teardown goes on.
 template <class F>
-void without_throwing(const char* what, F&& f) noexcept {
+void without_throwing(const char* action, F&& f) noexcept {
   try {
     f();
   } catch (const std::exception& error) {
     const std::string_view text = error.what();
-    log_warning(std::string(what) + ": " + std::string(text.substr(0, text.find('\n'))));
+    log_warning(std::string(action) + ": " + std::string(text.substr(0, text.find('\n'))));
   }
 }
 
@@ -54,8 +54,8 @@ class CudaDevice final : public ReplayDevice {
  public:
   explicit CudaDevice(c10::DeviceIndex index)
       : index_(index),
-        // NCCL's kernels have the high priority (parallel/groups/cuda/nccl.cpp): few blocks, which would wait
-        // behind those of products otherwise.
+        // NCCL's kernels have the high priority (parallel/groups/cuda/nccl.cpp). They have few
+        // blocks, which would otherwise wait for the blocks of matrix products.
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)),
         outside_(stream_) {
     const c10::cuda::CUDAGuard guard(index_);
@@ -102,7 +102,7 @@ class CudaDevice final : public ReplayDevice {
       for (void* block : host_blocks_) C10_CUDA_CHECK(cudaFreeHost(block));
       host_blocks_.clear();
       blocks_.clear();
-      at::cuda::clearCublasWorkspaces();  // the first turn took them from the pool
+      at::cuda::clearCublasWorkspaces();  // the first turn allocated them from the pool
       has_workspaces_ = false;
       if (holds_pool_) allocator::releasePool(index_, pool_);
       holds_pool_ = false;
@@ -125,7 +125,7 @@ class CudaDevice final : public ReplayDevice {
     c10::cuda::set_device(index_);
     outside_ = c10::cuda::getCurrentCUDAStream(index_);
     stream_follows(stream_, outside_);
-    if (!has_workspaces_) give_back_cached();  // the first turn takes what the pool will ever hold
+    if (!has_workspaces_) give_back_cached();  // the first turn allocates all memory of the pool
     start_routing();
     c10::cuda::setCurrentCUDAStream(stream_);
     hold_workspaces();
@@ -139,7 +139,7 @@ class CudaDevice final : public ReplayDevice {
     });
   }
 
-  // The pool grows for temporaries, in the order of the stream: no room of the arena is needed.
+  // Temporaries use the pool, which grows in stream order, and need no room in the arena.
   Issued issue(Instruction& instruction, std::span<const std::span<char>>) override {
     {
       const ResultPlacement placement(instruction.placements());
@@ -153,11 +153,11 @@ class CudaDevice final : public ReplayDevice {
   void begin_capture() override {
     stop_routing();
     capturing_ = std::make_unique<at::cuda::CUDAGraph>();
-    // Of this thread: the watchdog of NCCL goes on asking for its events.
+    // Thread-local capture: NCCL's watchdog continues to query its events.
     try {
       capturing_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (...) {
-      // Kept for ever: where it had no memory for the generator's state, its destructor ends the process.
+      // Leaked: if it had no memory for the generator's state, its destructor ends the process.
       if (!is_capturing()) static_cast<void>(capturing_.release());
       abandon_capture();
       throw;
@@ -172,19 +172,19 @@ class CudaDevice final : public ReplayDevice {
   }
 
   void abandon_capture() noexcept override {
-    // The stream must leave its capture even if that fails as well; the runtime's memory of the failure goes
-    // too.
+    // The stream must leave its capture even if that fails as well; cudaGetLastError clears
+    // the failure.
     const bool ended = is_capturing() && succeeds([&] { capturing_->capture_end(); });
     cudaGetLastError();
-    // Where it failed before it stopped routing, the recording does not know that it uses the pool.
+    // A capture that failed before it stopped routing does not release its use of the pool.
     if (!ended && succeeds([&] { allocator::endAllocateToPool(index_, pool_); }))
       succeeds([&] { allocator::releasePool(index_, pool_); });
-    // Nor does the allocator of pinned memory.
+    // The same for the allocator of pinned memory.
     if (!ended && succeeds([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_); }))
       succeeds([&] { at::getHostAllocator(at::kCUDA)->release_pool(pool_); });
     capturing_.reset();
-    if (!ended) without_throwing("going on with random numbers", [&] { renew_random_state(); });
-    without_throwing("going on after a failed capture", [&] { start_routing(); });
+    if (!ended) without_throwing("renewing the random state", [&] { renew_random_state(); });
+    without_throwing("resuming after a failed capture", [&] { start_routing(); });
   }
 
   void launch(Recording recording) override { recordings_.at(recording)->replay(); }
@@ -207,7 +207,7 @@ class CudaDevice final : public ReplayDevice {
            status != cudaStreamCaptureStatusNone;
   }
 
-  // From the first block to release_pool; the next first block begins another pool.
+  // Uses the pool from the first block to release_pool. The next first block begins another pool.
   void hold_pool() {
     if (holds_pool_) return;
     pool_ = at::cuda::graph_pool_handle();
@@ -216,12 +216,12 @@ class CudaDevice final : public ReplayDevice {
     holds_pool_ = true;
   }
 
-  // While allocations are routed to a pool, the caching allocator cannot reclaim what it caches outside of
-  // it, and would be out of memory early.
+  // While allocations are routed to a pool, the caching allocator cannot reclaim its cache outside
+  // of the pool, and would run out of memory early.
   static void give_back_cached() { allocator::emptyCache(); }
 
-  // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its
-  // result.
+  // Allocates cuBLAS's workspaces of this stream, which stay. During an op, they would take the
+  // address of its result.
   void hold_workspaces() {
     if (has_workspaces_) return;
     at::cuda::getCurrentCUDABlasHandle();
@@ -229,8 +229,8 @@ class CudaDevice final : public ReplayDevice {
     has_workspaces_ = true;
   }
 
-  // The default generator of a capture that did not end takes itself to be capturing for ever, and refuses to
-  // draw. It goes on with the same seed and offset in a state of its own.
+  // After a capture that did not end, the default generator believes for ever that it is capturing,
+  // and refuses to draw. This continues with the same seed and offset in a new state.
   void renew_random_state() {
     auto* const generator =
         at::check_generator<at::CUDAGeneratorImpl>(at::cuda::detail::getDefaultCUDAGenerator(index_));
@@ -260,7 +260,7 @@ class CudaDevice final : public ReplayDevice {
 
   const c10::DeviceIndex index_;
   const c10::cuda::CUDAStream stream_;
-  c10::cuda::CUDAStream outside_;  // the thread's own, during a turn
+  c10::cuda::CUDAStream outside_;  // the thread's own stream, during a turn
   c10::MempoolId_t pool_ = {0, 0};
   bool holds_pool_ = false;
   bool routing_ = false;
@@ -271,7 +271,7 @@ class CudaDevice final : public ReplayDevice {
   std::map<Recording, std::unique_ptr<at::cuda::CUDAGraph>> recordings_;
   Recording next_ = 0;
   at::Tensor counter_;            // i64[1] on the device
-  std::int64_t* seen_ = nullptr;  // pinned: what the device last wrote
+  std::int64_t* seen_ = nullptr;  // pinned: last value written by the device
 };
 
 }  // namespace

@@ -147,7 +147,7 @@ void install_placing_allocator() {
 }
 
 ResultPlacement::ResultPlacement(std::span<const PlacedResult> results) : results_(results) {
-  RONDO_ASSERT(placement == nullptr, "one placement a thread");
+  RONDO_ASSERT(placement == nullptr, "placements do not nest");
   placement = this;
 }
 

@@ -1,5 +1,5 @@
-// compiler/execute/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
-// before.
+// Implements compiler/execute/cuda/*.h in a program without CUDA. No run reaches these functions,
+// since job.device = "cuda" is refused earlier.
 #include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "support/error.h"
@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   throw Error(ExitCode::environment,
-              "this program was built without CUDA; build the preset cuda (scripts/build.sh cuda)");
+              "this program was built without CUDA; build the preset cuda: scripts/build.sh cuda");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Executors run where the state lies: on the CPU, on a device whose memory the host cannot read, and on meta
-// tensors, which have none.
+// Executors run on the device of the state: the CPU, a device whose memory the host cannot read,
+// and meta tensors without memory.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -26,14 +26,14 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 using Tensors = std::vector<at::Tensor>;
 
-// An op as nobody should write it: its result is on the host whatever its operand is on.
+// A wrong op: its result is on the host for every operand.
 at::Tensor ones_on_the_host(const at::Tensor& like) { return at::ones(like.sizes()); }
 TORCH_LIBRARY(rondo_device_test, m) {
   m.def("ones_on_the_host(Tensor like) -> Tensor");
   m.impl("ones_on_the_host", c10::DispatchKey::CompositeExplicitAutograd, &ones_on_the_host);
 }
 
-// A factory, a number, and a transfer there and back.
+// A factory, a number, and a transfer to the host and back.
 constexpr std::string_view kGraph = R"(graph small
 
 parameter %0: f32[8] w
@@ -77,7 +77,8 @@ StepFunction function_with(std::function<Tensors(const Tensors&)> body) {
 }  // namespace
 
 TEST_CASE(
-    "a graph is interpreted where its state lies, with its factories there and its host values on the host") {
+    "a graph is interpreted on the device of its state, with its factories there and its host values on the "
+    "host") {
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
     const at::Tensor w = vector(2, device);
     const Tensors results = make_interpreter(small_graph(), {w})->run({vector(4)});
@@ -110,22 +111,22 @@ TEST_CASE(
   release_far(arena);
 }
 
-TEST_CASE("state on two devices is refused and two inputs are named") {
+TEST_CASE("state on two devices is refused with the names of two inputs") {
   const StepFunction function = function_with({});
   CHECK_THROWS_MATCHES(make_eager(function, {vector(1), vector(1, far_device())}), Error,
-                       MessageMatches(ContainsSubstring("\"w\" lies on cpu and \"v\" on far:0")));
+                       MessageMatches(ContainsSubstring("\"w\" is on cpu, but \"v\" is on far:0")));
 }
 
-TEST_CASE("state that lies elsewhere than the memory of a plan is refused") {
+TEST_CASE("state on another device than the memory of a plan is refused") {
   const ir::Graph graph = small_graph();
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   const auto memory =
       std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes, plan.host_arena_bytes);
   CHECK_THROWS_MATCHES(make_replay(graph, plan, memory, {vector(1, far_device())}), Error,
-                       MessageMatches(ContainsSubstring("the state of small lies on far:0")));
+                       MessageMatches(ContainsSubstring("the state of small is on far:0")));
 }
 
-TEST_CASE("an op that puts its result on the host is named, with its module, unless the step runs there") {
+TEST_CASE("an op with a result on the host is named, with its module, unless the step runs there") {
   const ir::Graph graph = ir::parse(R"(graph small
 
 parameter %0: f32[8] w
@@ -141,11 +142,11 @@ return
     CHECK_THROWS_MATCHES(
         make_interpreter(graph, {vector(1, device)})->run({}), Error,
         MessageMatches(ContainsSubstring("ones_on_the_host.default (module \"layer\") put its "
-                                         "result on cpu, and the step runs on " +
+                                         "result on cpu, but the step runs on " +
                                          device.str())));
 }
 
-TEST_CASE("a result that an eager step makes on the host is named, unless the step runs there") {
+TEST_CASE("a result of an eager step on the host is named, unless the step runs there") {
   const StepFunction of_result = function_with([](const Tensors& in) -> Tensors {
     return {at::ones({8}), in[0] + in[2]};
   });
@@ -156,13 +157,13 @@ TEST_CASE("a result that an eager step makes on the host is named, unless the st
   for (const c10::Device device : {c10::Device(c10::kMeta), far_device()}) {
     const Tensors state = {vector(1, device), vector(1, device)};
     CHECK_THROWS_MATCHES(make_eager(of_result, state)->run({vector(1)}), Error,
-                         MessageMatches(ContainsSubstring("result \"y\" of the step lies on cpu")));
+                         MessageMatches(ContainsSubstring("result \"y\" of the step is on cpu")));
     CHECK_THROWS_MATCHES(make_eager(of_state, state)->run({vector(1)}), Error,
-                         MessageMatches(ContainsSubstring("result \"new.w\" of the step lies on cpu")));
+                         MessageMatches(ContainsSubstring("result \"new.w\" of the step is on cpu")));
   }
 }
 
-TEST_CASE("a step without state runs on the device that is named") {
+TEST_CASE("a step without state runs on the given device") {
   StepFunction function;
   function.name = "stateless";
   function.inputs = {{"x", ir::InputKind::batch, ir::contiguous(ir::DType::f32, {8})}};

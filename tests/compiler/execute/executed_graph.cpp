@@ -1,3 +1,5 @@
+// The group is a backend whose collectives compute at the wait, so an operand that is overwritten
+// too early changes the result.
 #include "tests/compiler/execute/executed_graph.h"
 
 #include <ATen/Context.h>
@@ -67,16 +69,16 @@ at::ScalarType bits_of(at::ScalarType dtype) {
 
 }  // namespace
 
-void meet_twin() {
+void register_twin_group() {
   static const auto group = [] {
-    const auto made = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
-                                                              /*rank=*/0, /*size=*/2);
-    made->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                     c10::make_intrusive<OrderedGloo>(c10::make_intrusive<Twins>()));
-    made->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
-    made->setGroupName("dp");
-    c10d::register_process_group("dp", made);
-    return made;
+    const auto process_group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
+                                                                       /*rank=*/0, /*size=*/2);
+    process_group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                              c10::make_intrusive<OrderedGloo>(c10::make_intrusive<Twins>()));
+    process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+    process_group->setGroupName("dp");
+    c10d::register_process_group("dp", process_group);
+    return process_group;
   }();
 }
 

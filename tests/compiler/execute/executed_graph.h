@@ -12,7 +12,7 @@
 namespace rondo {
 
 // Registers the group "dp" of two ranks with equal contributions. Once a process.
-void meet_twin();
+void register_twin_group();
 
 // Returns one tensor per input of the graph; those of kind optimizer are not negative.
 std::vector<at::Tensor> random_inputs(const ir::Graph& graph, std::uint64_t seed);

@@ -1,4 +1,4 @@
-// The tracer's refusals and the executors' contract, on functions small enough to see through.
+// Errors of the tracer and the contract of the executors, on small functions.
 #include "compiler/execute/executor.h"
 
 #include <ATen/TensorOperators.h>
@@ -89,7 +89,7 @@ TEST_CASE("a host read is refused") {
   CHECK_THROWS_AS(trace(f), Error);
 }
 
-TEST_CASE("a refused trace leaves nothing behind: the next one works") {
+TEST_CASE("a refused trace leaves no state, so the next one works") {
   CHECK_THROWS_AS(trace(with_body([](const Tensors& in) -> Tensors {
                     return {at::nonzero(in[1]), in[0]};
                   })),
@@ -97,7 +97,7 @@ TEST_CASE("a refused trace leaves nothing behind: the next one works") {
   CHECK_NOTHROW(ir::verify(trace(small_function()), "trace"));
 }
 
-TEST_CASE("nodes know their module and views know their base") {
+TEST_CASE("nodes have their module and views have their base") {
   const ir::Graph graph = trace(small_function());
   REQUIRE(graph.nodes.size() > 3);
   CHECK(graph.nodes[0].op == "aten.mm.default");
@@ -115,7 +115,7 @@ TEST_CASE("a replay writes state in place, at its own address") {
   CHECK(at::equal(w, matrix(1.0) - matrix(2.0) * 0.1));
 }
 
-TEST_CASE("from the second run on a replay allocates nothing from the heap but its results' handles") {
+TEST_CASE("from the second run on a replay allocates only the handles of its results from the heap") {
   cpu_memory::install();
   const auto replay = replay_of(small_function(), {matrix(1.0)});
   const at::Tensor x = matrix(2.0);
@@ -128,7 +128,7 @@ TEST_CASE("from the second run on a replay allocates nothing from the heap but i
 }
 
 TEST_CASE(
-    "a replay on the CPU records nothing, and tells what it calls and copies; an interpreter tells nothing") {
+    "a replay on the CPU records nothing and reports calls and copies; an interpreter reports nothing") {
   cpu_memory::install();
   const auto replay = replay_of(small_function(), {matrix(1.0)});
   for (int i = 0; i < 2; ++i) replay->run({matrix(2.0)});
@@ -153,7 +153,7 @@ TEST_CASE("state that moved, and a batch of another shape or dtype, are refused 
   CHECK_THROWS_MATCHES(replay->run({matrix(1).t()}), Error,
                        MessageMatches(ContainsSubstring("strides [1, 8]")));
   CHECK_THROWS_MATCHES(replay->run({}), Error,
-                       MessageMatches(ContainsSubstring("the batch lacks input \"x\"")));
+                       MessageMatches(ContainsSubstring("the batch has no input \"x\"")));
   w.set_data(matrix(1.0));
   CHECK_THROWS_MATCHES(replay->run({matrix(1.0)}), Error,
                        MessageMatches(ContainsSubstring("\"w\" moved to another address")));
@@ -173,7 +173,7 @@ TEST_CASE("two replays that share memory do not disturb each other's state") {
   CHECK(at::equal(a, (matrix(1.0) - matrix(1.0) * 0.1) - matrix(1.0) * 0.1));
 }
 
-TEST_CASE("an arena in which somebody still holds memory is not freed under them") {
+TEST_CASE("an arena with unreleased memory is not freed") {
   cpu_memory::install();
   const std::int64_t before = cpu_memory::live_bytes();
   at::Tensor held;
@@ -190,7 +190,7 @@ TEST_CASE("an arena in which somebody still holds memory is not freed under them
   held.reset();
 }
 
-TEST_CASE("an arena's memory is counted, and given back") {
+TEST_CASE("an arena's memory is counted and freed") {
   cpu_memory::install();
   const std::int64_t before = cpu_memory::live_bytes();
   {

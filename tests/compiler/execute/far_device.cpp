@@ -1,3 +1,5 @@
+// Kernels of the device copy their operands to the host, call the CPU's kernels by a fallback, and
+// copy the results back.
 #include "tests/compiler/execute/far_device.h"
 
 #include <ATen/CPUGeneratorImpl.h>

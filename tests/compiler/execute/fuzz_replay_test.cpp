@@ -144,7 +144,7 @@ std::size_t check(std::uint64_t seed) {
 TEST_CASE("random graphs, recorded in segments, give the bits of the interpreter over several steps") {
   cpu_memory::install();
   at::set_num_threads(1);  // the tensors are tiny
-  meet_twin();
+  register_twin_group();
   std::size_t segments = 0;
   for (std::uint64_t seed = 0; seed < kGraphs; seed += 2)
     segments += check(seed);  // even seeds overwrite nothing

@@ -1,4 +1,4 @@
-// Kernels allocate their results as they like; a replay has each at its planned address all the same.
+// Kernels may allocate their results in any order; a replay has each at its planned address.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
@@ -20,7 +20,7 @@ namespace {
 
 using at::Tensor;
 
-// x, 2 x and 3 x. The memory of the last is asked for first.
+// Returns x, 2 x and 3 x. Requests memory for the last one first.
 std::tuple<Tensor, Tensor, Tensor> backwards(const Tensor& x) {
   Tensor three = at::empty_like(x), two = at::empty_like(x), one = at::empty_like(x);
   return {one.copy_(x), two.copy_(x * 2), three.copy_(x * 3)};
@@ -42,8 +42,8 @@ std::unique_ptr<Executor> replay_of(const std::string& text, std::vector<Tensor>
 Tensor filled(double value) { return at::full({64}, value, at::TensorOptions().dtype(at::kFloat)); }
 
 TEST_CASE(
-    "results of one size whose memory is asked for backwards are right at once, and in place from the second "
-    "step on") {
+    "results of one size requested in reverse order are correct at once, and in place from the second step "
+    "on") {
   const auto replay = replay_of(R"(graph small
 
 parameter %0: f32[64] w
@@ -62,11 +62,11 @@ return
     CHECK(at::equal(results.at(0), filled(step)));
     CHECK(at::equal(results.at(1), filled(2 * step)));
     CHECK(at::equal(results.at(2), filled(3 * step)));
-    CHECK(replay->stats()->copied_results == (step == 1 ? 2 : 0));  // the one in the middle stands right
+    CHECK(replay->stats()->copied_results == (step == 1 ? 2 : 0));  // the middle one is in place
   }
 }
 
-TEST_CASE("each of two hundred results of an op stands at its planned address") {
+TEST_CASE("each of two hundred results of an op is at its planned address") {
   std::string results, returned, sizes;
   for (int i = 0; i < 200; ++i) {
     results += fmt::format("{}%{}: f32[{}]", i == 0 ? "" : ", ", i + 2, i % 7 + 1);

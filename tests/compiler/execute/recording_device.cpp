@@ -1,3 +1,4 @@
+// Checks the rules of replay_device.h at each call, and throws the errors that a test requested.
 #include "tests/compiler/execute/recording_device.h"
 
 #include <algorithm>
@@ -103,8 +104,8 @@ void RecordingDevice::count_up() {
 
 void RecordingDevice::launch(Recording recording) {
   note("launch " + std::to_string(recording));
-  require(entered_ && !capture_, "a launch lies within a turn and in no capture");
-  require(recordings_.count(recording) == 1, "what is launched was recorded and stands");
+  require(entered_ && !capture_, "a launch is within a turn and outside of a capture");
+  require(recordings_.count(recording) == 1, "a launched recording exists");
   under_way_ = true;
   if (hanging_ == recording) return;
   for (Instruction* instruction : recordings_.at(recording)) {
@@ -118,7 +119,7 @@ void RecordingDevice::launch(Recording recording) {
 
 void RecordingDevice::synchronize() {
   note("synchronize");
-  require(!capture_, "nobody waits for the device in a capture");
+  require(!capture_, "no wait for the device in a capture");
   under_way_ = false;
 }
 

@@ -1,5 +1,5 @@
-// The contract of replays with recordings (replay.h), against a device that records without a GPU. No test
-// here says anything about CUDA.
+// The contract of replays with recordings (replay.h), on a device that records without a GPU. No
+// test here covers CUDA.
 #include "compiler/execute/replay.h"
 
 #include <ATen/TensorOperators.h>
@@ -27,7 +27,8 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 using Tensors = std::vector<at::Tensor>;
 
-// w (state) and x (batch). A host read in the middle: masked_select, of a mask that is true everywhere.
+// w (state) and x (batch), with a host read in the middle: masked_select with a mask that is true
+// everywhere.
 constexpr std::string_view kCutGraph = R"(graph small
 
 parameter %0: f32[8] w
@@ -49,7 +50,7 @@ return
   w = %7 -> w
 )";
 
-// What the updated parameter is copied to, since the op does not write it in place.
+// The updated parameter is copied, since the op does not write it in place.
 constexpr std::string_view kWholeGraph = R"(graph whole
 
 parameter %0: f32[8] w
@@ -71,7 +72,7 @@ ir::Graph marked(std::string_view text) {
   return graph;
 }
 
-// A step on a device of its own. The log outlives both.
+// A step on its own device. The log outlives both.
 struct Bench {
   explicit Bench(std::string_view text = kCutGraph, double weight = 0.5)
       : w(vector(weight)), graph(marked(text)) {
@@ -85,7 +86,7 @@ struct Bench {
     step = make_replay(graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), {w}, watch);
     log->clear();
   }
-  // Ends everything, and says in which order.
+  // Destroys everything and returns the order.
   std::string end() {
     log->clear();
     step.reset();
@@ -100,7 +101,7 @@ struct Bench {
   std::unique_ptr<Executor> step;
 };
 
-// The results and the state after each of `steps` runs.
+// Returns the results and the state after each of `steps` runs.
 Tensors outcome(Executor& executor, const at::Tensor& w, int steps) {
   Tensors all;
   for (int step = 0; step < steps; ++step) {
@@ -145,7 +146,7 @@ TEST_CASE("recorded steps give the bits of the interpreter") {
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(at::equal(expected[i], recorded[i]));
 }
 
-TEST_CASE("the batch is all that is copied in; state stays where it is and results are used again") {
+TEST_CASE("only the batch is copied in; state stays in place and result tensors are reused") {
   Bench bench;
   const void* address = bench.w.const_data_ptr();
   const at::Tensor first = bench.step->run({vector(1)})[0];
@@ -159,10 +160,10 @@ TEST_CASE("the batch is all that is copied in; state stays where it is and resul
   CHECK(stats.recorded_ops == 6);
   CHECK(stats.instructions - stats.recorded_ops == 1);
   CHECK(stats.pool_bytes >= stats.arena_bytes);
-  CHECK(stats.free_bytes_before - stats.free_bytes_after == 0);  // the arena was there before run 1
+  CHECK(stats.free_bytes_before - stats.free_bytes_after == 0);  // the arena exists before run 1
 }
 
-TEST_CASE("what updates the state out of place is copied inside the recording") {
+TEST_CASE("an out-of-place update of the state is copied inside of the recording") {
   Bench bench(kWholeGraph);
   bench.step->run({vector(1)});
   bench.log->clear();
@@ -180,26 +181,26 @@ TEST_CASE("state that moved or changed, and a batch of another kind, are refused
   const auto refused = [&](const Tensors& batch, const std::string& what) {
     CHECK_THROWS_MATCHES(bench.step->run(batch), Error, MessageMatches(ContainsSubstring(what)));
   };
-  refused({vector(1).to(at::kDouble)}, "input \"x\" was traced as f32[8] strides [1] and is now f64[8]");
-  refused({}, "the batch lacks input \"x\"");
-  refused({at::Tensor()}, "small can be recorded with dense tensors on cpu only:\n  batch \"x\" is not set");
+  refused({vector(1).to(at::kDouble)}, "input \"x\" was traced as f32[8] strides [1], but is f64[8]");
+  refused({}, "the batch has no input \"x\"");
+  refused({at::Tensor()}, "small can be recorded only with dense tensors on cpu:\n  batch \"x\" is not set");
   refused({vector(1).to_sparse()}, "batch \"x\" is a sparse tensor");
   refused({vector(1).to(at::kMeta)}, "batch \"x\" is on device meta");
-  bench.step->run({vector(1)});  // a refusal leaves the step as it was
+  bench.step->run({vector(1)});  // a refusal leaves the step unchanged
 
   const at::Tensor old = bench.w.detach();
   bench.w.set_data(vector(1));
   refused({vector(1)}, "state input \"w\" moved to another address");
   bench.w.set_data(old.view({2, 4}));
-  refused({vector(1)}, "input \"w\" was traced as f32[8] strides [1] and is now f32[2, 4]");
+  refused({vector(1)}, "input \"w\" was traced as f32[8] strides [1], but is f32[2, 4]");
   bench.w.set_data(vector(1).to(at::kDouble));
-  refused({vector(1)}, "and is now f64[8]");
+  refused({vector(1)}, "but is f64[8]");
   bench.w.set_data(at::full({16}, 1.0, at::TensorOptions().dtype(at::kFloat)).slice(0, 0, 16, 2));
-  refused({vector(1)}, "and is now f32[8] strides [2]");
+  refused({vector(1)}, "but is f32[8] strides [2]");
   CHECK(bench.log->violations.empty());
 }
 
-TEST_CASE("state that cannot be recorded is refused by name, and the pool is given back") {
+TEST_CASE("state that cannot be recorded is refused by name, and the pool is released") {
   Bench bench;
   const ir::MemoryPlan plan = ir::plan_memory(bench.graph);
   const auto refused = [&](const at::Tensor& w, const std::string& what) {
@@ -229,11 +230,11 @@ TEST_CASE("the first op that cannot be recorded is named with its module and the
           ContainsSubstring("segment 2 of 2 of small cannot be recorded: at aten.neg.default in layer "
                             "(backward): CUDA error: operation not permitted when stream is capturing; "
                             "likely cause: it waits for the device") &&
-          ContainsSubstring("leave cudagraph out of compile.passes") &&
+          ContainsSubstring("remove cudagraph from compile.passes") &&
           !ContainsSubstring("kernel errors might")));
   CHECK_THROWS_MATCHES(
       bench.step->run({vector(1)}), Error,
-      MessageMatches(ContainsSubstring("small failed in an earlier run and cannot run again")));
+      MessageMatches(ContainsSubstring("small failed in an earlier run; further runs are refused")));
   CHECK(bench.end() == "synchronize, destroy 0, release_pool");
   CHECK(bench.log->violations.empty());
 }
@@ -249,24 +250,24 @@ TEST_CASE("a recording that fails at its end names its last op") {
   CHECK(bench.log->violations.empty());
 }
 
-TEST_CASE("the causes of failed captures are told from the device's own words") {
+TEST_CASE("the causes of failed captures are recognized in the device's errors") {
   CHECK(likely_cause("Cannot copy between CPU and CUDA tensors during CUDA graph capture unless") ==
-        "one of its tensors lies on the CPU");
+        "one of its tensors is on the CPU");
   CHECK(likely_cause("Expected all tensors to be on the same device. addmm: expected 'self' to be CUDA") ==
-        "one of its tensors lies on the CPU");
+        "one of its tensors is on the CPU");
   CHECK(likely_cause("CUDA out of memory. Tried to allocate") ==
-        "it takes memory outside of the pool that was warmed up");
+        "it allocates memory outside of the warmed-up pool");
   CHECK(likely_cause("operation would make the legacy stream depend on a capturing blocking stream") ==
-        "it uses a stream that the recording does not know");
+        "it uses a stream that is not part of the recording");
   CHECK(likely_cause("operation not permitted when stream is capturing") ==
-        "it waits for the device, or takes memory outside of the pool");
-  CHECK(likely_cause("something else") == "unknown; the op may do something on the host");
+        "it waits for the device, or allocates memory outside of the pool");
+  CHECK(likely_cause("something else") == "unknown; the op may run on the host");
 }
 
-TEST_CASE("recordings go before the pool, and each once, however the step ends") {
+TEST_CASE("recordings are destroyed before the pool, once each, however the step ends") {
   struct End {
-    int runs;          // that succeed
-    std::string call;  // at which the next one fails
+    int runs;          // successful runs
+    std::string call;  // the call that fails in the next one
     std::string order;
   };
   const End end = GENERATE(
@@ -293,14 +294,14 @@ TEST_CASE("recordings go before the pool, and each once, however the step ends")
   CHECK(bench.log->violations.empty());
 }
 
-TEST_CASE("a device that fails while it is waited for at the end stops no teardown") {
+TEST_CASE("a device that fails in the final wait does not stop the teardown") {
   Bench bench;
   for (int i = 0; i < 2; ++i) bench.step->run({vector(1)});
   bench.device->fail_at("synchronize", "an illegal memory access was encountered");
   CHECK(bench.end() == "synchronize, destroy 0, destroy 1, release_pool");
 }
 
-TEST_CASE("steps that take turns share a pool, which goes with the last of them") {
+TEST_CASE("steps that never run at the same time share a pool, which the last one releases") {
   Bench bench;
   const ir::MemoryPlan plan = ir::plan_memory(bench.graph);
   bench.step.reset();
@@ -343,17 +344,17 @@ TEST_CASE(
   CHECK(step->stats()->instructions == recorded.step->stats()->instructions);
 }
 
-TEST_CASE("segments that are not those of the graph are our own mistake") {
+TEST_CASE("segments that do not match the graph are an internal error") {
   Bench bench;
   ir::Graph graph = bench.graph;
   graph.segments.front().end -= 1;
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   CHECK_THROWS_WITH(
       make_replay(graph, plan, std::make_shared<ReplayMemory>(bench.device, plan.arena_bytes), {bench.w}),
-      ContainsSubstring("are not those that the pass cudagraph marks"));
+      ContainsSubstring("are not those of the pass cudagraph"));
 }
 
-TEST_CASE("a segment that never ends is reported by its number") {
+TEST_CASE("a segment that hangs is reported by its number") {
   Bench bench;
   std::promise<std::string> reported;
   StepWatch watch({.limit = std::chrono::milliseconds(20),
