@@ -388,11 +388,11 @@ TEST_CASE("every collective with a row has a cost") {
   for (const Op& fact : all_ops()) {
     if (!is_collective(fact)) continue;
     const OneNode one("%9: bf16[1024,4096] = " + std::string(fact.name) + "(%0, 1, \"dp\")");
-    const auto made = collective_of(one.node());
-    REQUIRE(made);
+    const auto collective = collective_of(one.node());
+    REQUIRE(collective);
     CHECK(collective_bytes(one.graph, one.node()) > 0);
-    kinds.insert(made->kind);
-    CHECK_FALSE(collective_name(made->kind).empty());
+    kinds.insert(collective->kind);
+    CHECK_FALSE(collective_name(collective->kind).empty());
   }
   CHECK(kinds.size() == kCollectiveKinds);
 }

@@ -47,18 +47,18 @@ std::vector<Range> ranges_of(const Graph& graph, const MemoryPlan& plan) {
       for_each_operand(graph.nodes[static_cast<std::size_t>(start)], [&](ValueId sent) { need(sent, i); });
     });
   }
-  std::vector<Range> found;
+  std::vector<Range> ranges;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id && plan.inputs[v] < 0;
     const std::int64_t bytes = storage_bytes(graph.values[v].type);
     REQUIRE((plan.offsets[v] >= 0) == (owns && bytes > 0));
     if (plan.offsets[v] >= 0 && !graph.values[v].on_host)
-      found.push_back({plan.offsets[v], bytes, def_use.maker(id), last[v], id});
+      ranges.push_back({plan.offsets[v], bytes, def_use.maker(id), last[v], id});
   }
   for (const Workspace& workspace : plan.workspaces)
-    found.push_back({workspace.offset, workspace.bytes, workspace.start, workspace.wait, kNoValue});
-  return found;
+    ranges.push_back({workspace.offset, workspace.bytes, workspace.start, workspace.wait, kNoValue});
+  return ranges;
 }
 
 // Returns true if `late` reuses the memory of `early`, which its node reads last: the only way to

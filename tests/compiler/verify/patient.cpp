@@ -35,20 +35,20 @@ void Patient::replace(ValueId value, ValueId other, NodeIndex from) {
   for (NodeIndex i = from; i < graph.node_count(); ++i) {
     for_each_operand(graph.nodes[i], [&](ValueId& id) { id = id == value ? other : id; });
     for (const ValueId id : graph.nodes[i].results) {
-      Value& made = graph.value(id);
-      if (made.views == value) made.views = other;
-      if (made.writes == value) made.writes = other;
+      Value& result = graph.value(id);
+      if (result.views == value) result.views = other;
+      if (result.writes == value) result.writes = other;
     }
   }
 }
 
 ValueId Patient::insert(NodeIndex at, std::string op, std::vector<Argument> args, const TensorType& type,
                         ValueId views) {
-  const ValueId made = graph.add_value({type, views, kNoValue});
+  const ValueId result = graph.add_value({type, views, kNoValue});
   const Node& beside = graph.nodes[at];
-  Node node{std::move(op), std::move(args), {made}, beside.phase, beside.module, "mutant"};
+  Node node{std::move(op), std::move(args), {result}, beside.phase, beside.module, "mutant"};
   graph.nodes.insert(graph.nodes.begin() + at, std::move(node));
-  return made;
+  return result;
 }
 
 ValueId Patient::insert_sum(NodeIndex at, ValueId of, const std::string& group) {
@@ -103,11 +103,11 @@ void Patient::sum_again(NodeIndex node, const std::string& group) {
 
 void Patient::scale(NodeIndex node, double factor) {
   if (const NodeIndex wait = wait_for(graph, node); wait != kNoNode) node = wait;
-  const ValueId made = graph.nodes[node].results[0];
-  const TensorType& type = graph.value(made).type;
+  const ValueId result = graph.nodes[node].results[0];
+  const TensorType& type = graph.value(result).type;
   const ValueId scaled =
-      insert(node + 1, "aten.mul.Scalar", {Use{made}, factor}, contiguous(type.dtype, type.sizes));
-  replace(made, scaled, node + 2);
+      insert(node + 1, "aten.mul.Scalar", {Use{result}, factor}, contiguous(type.dtype, type.sizes));
+  replace(result, scaled, node + 2);
 }
 
 void Patient::skip(NodeIndex node, std::size_t argument) {
