@@ -90,8 +90,7 @@ class Patience {
   std::chrono::microseconds slice_{2000};
 };
 
-// Returns a socket that listens on MASTER_ADDR only. c10d's own server would listen on
-// every interface.
+// Returns a socket on MASTER_ADDR only. c10d's own server would listen on every interface.
 int listening_socket(const RankEnvironment& environment) {
   if (environment.master_listen_fd >= 0) return environment.master_listen_fd;
   int problem = 0;

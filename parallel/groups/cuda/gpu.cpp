@@ -53,8 +53,8 @@ GpuFacts gpu_facts(c10::Device device) {
 }
 
 std::int64_t gpu_peak_bytes(c10::Device device) {
-  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return allocator::getDeviceStats(device.index()).allocated_bytes[all].peak;
+  const auto aggregate = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return allocator::getDeviceStats(device.index()).allocated_bytes[aggregate].peak;
 }
 
 void reset_gpu_peak(c10::Device device) { allocator::resetPeakStats(device.index()); }

@@ -40,8 +40,8 @@ nlohmann::ordered_json json_of(const c10::CachingDeviceAllocator::SegmentInfo& s
 
 void size_nccl_record(std::size_t entries) {
   sized = true;
-  const char* asked = std::getenv(kVariable);
-  if (asked != nullptr && std::atoll(asked) > 0) return;
+  const char* setting = std::getenv(kVariable);
+  if (setting != nullptr && std::atoll(setting) > 0) return;
   setenv(kVariable, std::to_string(entries).c_str(), /*overwrite=*/1);
 }
 
