@@ -261,7 +261,7 @@ TEST_CASE("messages between nodes take longer than those within one") {
 }
 
 TEST_CASE(
-    "a pipeline's other schedules are planned, and those that fit and are faster are named by their flags") {
+    "a pipeline's other schedules are planned, and the search returns the flags of faster ones that fit") {
   const ir::DeviceModel device = *ir::find_device_model("h200");
   const Variant gpipe{job({"--parallelism.pipeline_parallel_schedule=GPipe", "--model.n_layers=14",
                            "--parallelism.pipeline_parallel_layout="}),
