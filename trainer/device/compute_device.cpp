@@ -36,7 +36,7 @@ void require_float8(const JobConfig& config, const GpuFacts& gpu) {
       ExitCode::environment,
       fmt::format(
           "model.converters = [\"float8\"]: {} has compute capability {}.{}, and float8 \"{}\" needs {}; "
-          "quantize.linear.float8.emulate = true works on any",
+          "quantize.linear.float8.emulate = true works on any GPU",
           gpu.name, gpu.major, gpu.minor, name_of(float8->recipe),
           float8->recipe == Float8Recipe::blockwise ? "9.0 (Hopper)" : "8.9 or above"));
 }
@@ -44,27 +44,27 @@ void require_float8(const JobConfig& config, const GpuFacts& gpu) {
 }  // namespace
 
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
-  ComputeDevice taken;
+  ComputeDevice result;
   if (device_of(config) == TargetDevice::cpu) {
-    taken.memory_bytes = read_machine().memory_bytes;
-    taken.tensor_bytes = taken.memory_bytes / environment.local_world_size;
-    return taken;
+    result.memory_bytes = read_machine().memory_bytes;
+    result.tensor_bytes = result.memory_bytes / environment.local_world_size;
+    return result;
   }
   check_nccl(environment.world_size);
-  // cuBLAS reads it when it is first used; without it its results depend on what else runs.
+  // cuBLAS reads it at its first use. Without it, its results depend on what else is running.
   if (config.debug.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  taken.device = take_gpu(environment.local_rank, environment.local_world_size);
-  prepare_allocator(taken.device);
-  at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
-  const GpuFacts facts = gpu_facts(taken.device);
+  result.device = take_gpu(environment.local_rank, environment.local_world_size);
+  prepare_allocator(result.device);
+  at::globalContext().lazyInitDevice(at::kCUDA);  // enables the allocator's statistics
+  const GpuFacts facts = gpu_facts(result.device);
   require_float8(config, facts);
   set_attention_kernel(config.compile.attention);
-  taken.name = facts.name;
-  taken.memory_bytes = facts.memory_bytes;
-  taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;
+  result.name = facts.name;
+  result.memory_bytes = facts.memory_bytes;
+  result.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;
   if (const ir::DeviceModel* model = ir::find_device_model(facts.name))
-    taken.peak_flops = model->peak_16bit_flops_per_s;
-  return taken;
+    result.peak_flops = model->peak_16bit_flops_per_s;
+  return result;
 }
 
 }  // namespace rondo

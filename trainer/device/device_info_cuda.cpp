@@ -17,7 +17,7 @@ int nccl_library_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess)
     throw Error(ExitCode::environment,
-                "NCCL's library does not tell its version; run scripts/setup.sh --cuda");
+                "NCCL's library does not report its version; run scripts/setup.sh --cuda");
   return version;
 }
 
@@ -25,7 +25,7 @@ std::string cuda_runtime_version() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess)
     throw Error(ExitCode::environment,
-                "the CUDA runtime does not tell its version; run scripts/setup.sh --cuda");
+                "the CUDA runtime does not report its version; run scripts/setup.sh --cuda");
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
@@ -45,7 +45,7 @@ void check_nccl(int world_size) {
         ExitCode::environment,
         problem +
             "; put a newer one first in LD_LIBRARY_PATH, or run scripts/setup.sh --cuda and build again");
-  log_warning(problem + "; with more than one rank that is refused");
+  log_warning(problem + "; runs with more than one rank are refused");
 }
 
 }  // namespace rondo

@@ -2,4 +2,4 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-TEST_CASE("a cpu build says that it has no accelerator") { CHECK(rondo::cuda_build_info() == "none"); }
+TEST_CASE("a CPU build reports no accelerator") { CHECK(rondo::cuda_build_info() == "none"); }
