@@ -1,8 +1,8 @@
-// A step that the user names must do, or it is an error; the search for the newest passes over what is
-// damaged and warns. A run that went back to a step has newer checkpoints of its own later, so the named step
-// counts only until one of them says that it continues from there. Weights alone are no state to resume from,
-// unless nothing is left to train. If anything was committed and nothing will do, the run does not begin anew
-// in silence.
+// A step that the user names must be usable; the search for the newest checkpoint skips damaged
+// ones with a warning. A run that went back to a step has newer checkpoints of its own later. So
+// the named step counts only until one of them records that it continues from there. Weights alone
+// cannot be resumed from, unless nothing is left to train. If anything was committed and nothing is
+// usable, the run does not silently start from step 0.
 #include "trainer/resume/checkpoint_choice.h"
 
 #include <fmt/format.h>
@@ -39,20 +39,21 @@ bool holds(const std::vector<fs::path>& list, const fs::path& folder) {
       root.string(), newest.string()));
 }
 
-// Weights alone are no state to resume from, except where nothing is left to train, or nothing was.
-bool can_go_on_from(const Manifest& manifest, const JobConfig& config) {
+// Returns whether a run can resume from the checkpoint. Weights alone suffice only if no step is
+// left to train, or none was trained.
+bool can_resume_from(const Manifest& manifest, const JobConfig& config) {
   return manifest.kind == Kind::full || manifest.step == 0 || manifest.step >= config.training.steps;
 }
 
-// The newest checkpoint continues from the step that checkpoint.load_step names.
+// Returns whether the newest checkpoint continues from the step that checkpoint.load_step names.
 bool has_gone_back(const std::optional<Entry>& newest, std::int64_t load_step) {
   return newest && newest->manifest->train_state.value("went_back_to", std::int64_t{-1}) == load_step;
 }
 
-// A save that never ended is nothing that could be lost.
+// Returns whether any save was committed. An unfinished save does not count.
 bool anything_was_committed(const fs::path& root) {
-  const std::vector<Entry> all = checkpoint::list(root);
-  return std::any_of(all.begin(), all.end(), [](const Entry& entry) {
+  const std::vector<Entry> entries = checkpoint::list(root);
+  return std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
     return entry.state == State::committed || entry.state == State::damaged;
   });
 }
@@ -67,7 +68,7 @@ fs::path at_step(const JobConfig& config, const fs::path& root, const std::vecto
                        config.checkpoint.load_step,
                        proved_damaged ? folder.string() + " is damaged" : verdict.problems.front(),
                        root.string()));
-  if (!can_go_on_from(checkpoint::read_committed(folder), config)) refuse_weights(root, folder);
+  if (!can_resume_from(checkpoint::read_committed(folder), config)) refuse_weights(root, folder);
   return folder;
 }
 
@@ -78,10 +79,10 @@ fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::pa
         "{} holds imported weights, which no run has trained; to begin with them, move them out of the "
         "run folder and set checkpoint.initial_load_path",
         newest.folder.string()));
-  if (can_go_on_from(*newest.manifest, config)) return newest.folder;
+  if (can_resume_from(*newest.manifest, config)) return newest.folder;
   if (warns)
     log_warning(
-        fmt::format("{} holds the weights alone, which nothing can resume from; looking for an older one",
+        fmt::format("{} has the weights alone, which no run can resume from; looking for an older checkpoint",
                     newest.folder.string()));
   except.push_back(newest.folder);
   while (const std::optional<Entry> older = checkpoint::newest_valid(root, depth, except).newest) {
@@ -95,28 +96,28 @@ fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::pa
 
 fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except,
                            checkpoint::Depth depth, bool warns) {
-  const checkpoint::Selection found = checkpoint::newest_valid(root, depth, except);
+  const checkpoint::Selection selection = checkpoint::newest_valid(root, depth, except);
   const std::int64_t load_step = config.checkpoint.load_step;
-  if (load_step >= 0 && !has_gone_back(found.newest, load_step)) return at_step(config, root, except, depth);
-  for (const checkpoint::Skipped& skipped : found.skipped)
-    if (warns) log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
-  if (found.newest) return at_or_before(*found.newest, config, root, except, depth, warns);
+  if (load_step >= 0 && !has_gone_back(selection.newest, load_step))
+    return at_step(config, root, except, depth);
+  for (const checkpoint::Skipped& skipped : selection.skipped)
+    if (warns) log_warning(fmt::format("{} is skipped: {}", skipped.folder.string(), skipped.why));
+  if (selection.newest) return at_or_before(*selection.newest, config, root, except, depth, warns);
   if (!anything_was_committed(root)) {
-    if (warns && !found.skipped.empty())
-      log_warning(root.string() + " holds no checkpoint that was ever whole: the run begins at step 0");
+    if (warns && !selection.skipped.empty())
+      log_warning(root.string() + " has no complete checkpoint: the run starts at step 0");
     return {};
   }
-  refuse(
-      fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "
-                  "folder away to begin anew",
-                  root.string(), root.string()));
+  refuse(fmt::format(
+      "none of the checkpoints in {} is valid; `rondo checkpoint verify {}` lists the damage. Move the "
+      "folder away to start again",
+      root.string(), root.string()));
 }
 
-fs::path told_folder(const std::string& folder, const fs::path& root, int rank) {
+fs::path received_folder(const std::string& folder, const fs::path& root, int rank) {
   const fs::path path = folder;
   const bool is_step = checkpoint::parse_folder_name(path.filename().string()).has_value();
-  // A folder that vanishes in this moment is a save that fails, so only other names are looked up on the
-  // disk.
+  // A name of a step may vanish during a failing save, so only the parent is looked up on disk.
   const auto is_root = [&](const fs::path& parent) {
     std::error_code ignored;
     return parent == root || fs::weakly_canonical(parent, ignored) == fs::weakly_canonical(root, ignored);
@@ -124,8 +125,8 @@ fs::path told_folder(const std::string& folder, const fs::path& root, int rank) 
   if (!is_step || !is_root(path.parent_path()))
     throw Error(
         ExitCode::config,
-        fmt::format("rank {} was told to use the checkpoint \"{}\", which is none of the folder \"{}\" "
-                    "that its own job.dump_folder and checkpoint.folder name; give all ranks the same",
+        fmt::format("rank {} received the checkpoint \"{}\", which is not in the folder \"{}\" of its own "
+                    "job.dump_folder and checkpoint.folder; set both to the same value on all ranks",
                     rank, printable(folder), root.string()));
   return path;
 }

@@ -1,4 +1,4 @@
-// Which of its own checkpoints a run goes on from. Knows files and no tensors.
+// Chooses which of its checkpoints a run resumes from. Uses files, not tensors.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,18 @@
 
 namespace rondo {
 
-// The newest that is committed and can be resumed from, or the one that checkpoint.load_step names; empty:
-// the run begins anew. Verifies to `depth`. Where it `warns`, it names each that it passes over. `except`:
-// those that proved damaged when they were read. Throws Error(checkpoint) where there are checkpoints and
-// none will do, FileError where the file system fails.
+// Returns the newest committed checkpoint that can be resumed from, or the one that
+// checkpoint.load_step names; empty: the run starts from step 0. Verifies to `depth`. If it
+// `warns`, it names each skipped checkpoint. `except`: checkpoints that proved damaged when they
+// were read. Throws Error(checkpoint) if there are checkpoints but none is usable, and FileError if
+// the file system fails.
 std::filesystem::path choose_checkpoint(const JobConfig& config, const std::filesystem::path& root,
                                         const std::vector<std::filesystem::path>& except,
                                         checkpoint::Depth depth, bool warns);
 
-// `folder`, which rank 0 told through the store, as this rank may write to it and read from it: throws
-// Error(config) with both unless it lies right in `root`, the folder of checkpoints of its own configuration.
-std::filesystem::path told_folder(const std::string& folder, const std::filesystem::path& root, int rank);
+// Checks `folder`, which this rank received from rank 0 through the store, before this rank reads
+// or writes it. Throws Error(config) with both paths unless `folder` is directly in `root`, the
+// folder of checkpoints of this rank's configuration. Returns `folder`.
+std::filesystem::path received_folder(const std::string& folder, const std::filesystem::path& root, int rank);
 
 }  // namespace rondo

@@ -1,9 +1,10 @@
-// What can be refused is refused by `check_start`, on every rank, before anything is touched. Rank 0
-// broadcasts its choice, or its error, so that no rank goes on alone. Then all ranks read, some for longer
-// than a collective waits; damage on any one is exchanged, and all pass over that checkpoint together and
-// choose again. A checkpoint that is sound but not this run's is another type of error and ends the run: an
-// older one would hide the mistake. Parts are read in the order of the manifest, so each byte is read once.
-// An optimizer that is not read is zeroed, as an earlier attempt may have filled it.
+// `check_start` refuses what can be refused on every rank, before anything is changed. Rank 0
+// broadcasts its choice or its error, so that no rank continues alone. Then all ranks read, some
+// for longer than the timeout of a collective. Damage on any rank is exchanged, and all ranks skip
+// that checkpoint and choose again. A valid checkpoint of another run is a different type of error
+// and ends the run, since an older one would hide the mistake. Parts are read in the order of the
+// manifest, so each byte is read once. An optimizer that is not read is zeroed, as an earlier
+// attempt may have filled it.
 #include "trainer/resume/checkpoint_restore.h"
 
 #include <fmt/format.h>
@@ -37,54 +38,55 @@ bool excludes(const Checkpoint& config, const std::string& part) {
   return std::find(list.begin(), list.end(), part) != list.end();
 }
 
-// Once: a run that resumes again goes on with what began anew then.
-bool begins_anew(const Checkpoint& config, const TrainingProgress& saved, const std::string& part) {
+// Returns whether a part is reset. Only the first resume resets it; later ones continue it.
+bool resets(const Checkpoint& config, const TrainingProgress& saved, const std::string& part) {
   return saved.began_anew != config.exclude_from_loading && excludes(config, part);
 }
 
-// Throws Misfit for imported weights.
+// Returns the progress of a manifest. Throws Misfit for imported weights.
 TrainingProgress saved_progress(const Manifest& manifest, const fs::path& folder) {
   if (manifest.train_state.empty())
     throw Misfit(folder.string() +
-                 " holds weights that no run has trained; set "
+                 " has weights that no run has trained; set "
                  "checkpoint.initial_load_model_only = true");
   return progress_of(manifest);
 }
 
-// Where a run goes on that was saved so.
+// Returns the progress of a run that resumes from `saved`.
 TrainingProgress progress_after(const TrainingProgress& saved, const RestoreRequest& request) {
   const Checkpoint& config = request.config.checkpoint;
   TrainingProgress p = saved;
-  if (begins_anew(config, saved, "dataloader")) {
+  if (resets(config, saved, "dataloader")) {
     p.data = request.data;
   } else {
     check_same_data(p.data, request.data);
   }
-  if (begins_anew(config, saved, "lr_scheduler")) p.schedule_step = 0;
-  if (begins_anew(config, saved, "train_state")) p.step = p.tokens_seen = 0;
+  if (resets(config, saved, "lr_scheduler")) p.schedule_step = 0;
+  if (resets(config, saved, "train_state")) p.step = p.tokens_seen = 0;
   p.began_anew = config.exclude_from_loading;
   p.went_back_to = config.load_step;
   return p;
 }
 
-// What will not do for this run although it is undamaged: all of it, a line each.
-void check_fits(const Manifest& manifest, const std::vector<StatePart>& parts, const std::string& where) {
+// Throws Misfit, with one line per problem, if an intact checkpoint does not match the tensors of
+// this run.
+void check_tensors(const Manifest& manifest, const std::vector<StatePart>& parts, const std::string& where) {
   std::vector<std::string> problems;
   for (const StatePart& part : parts) {
     const checkpoint::TensorRecord* stored = manifest.find(part.name);
     if (stored == nullptr) {
       problems.push_back(fmt::format("{} is not in it", part.name));
     } else if (stored->shape != part.place.sizes()) {
-      problems.push_back(fmt::format("{} is [{}] there and [{}] in this run", part.name,
+      problems.push_back(fmt::format("{} is [{}] in it and [{}] in this run", part.name,
                                      fmt::join(stored->shape, ", "), fmt::join(part.place.sizes(), ", ")));
     }
   }
   constexpr std::size_t kShown = 8;
   if (problems.empty()) return;
-  const std::size_t all = problems.size();
-  if (all > kShown) {
+  const std::size_t count = problems.size();
+  if (count > kShown) {
     problems.resize(kShown);
-    problems.push_back(fmt::format("and {} more", all - kShown));
+    problems.push_back(fmt::format("and {} more", count - kShown));
   }
   throw Misfit(fmt::format("{} does not fit this run's model:\n  {}", where, fmt::join(problems, "\n  ")));
 }
@@ -103,22 +105,22 @@ class Restorer {
     while (true) {
       const auto choose = [this] { return next_choice().string(); };
       const std::string chosen =
-          do_on_first(groups_, choose, fmt::format("restore/{}", ++questions_), "choosing a checkpoint")
+          do_on_first(groups_, choose, fmt::format("restore/{}", ++attempts_), "choosing a checkpoint")
               .value();
       if (chosen.empty()) return begin();
-      if (const auto restored = try_reading(told_folder(chosen, request_.root, groups_.rank())))
+      if (const auto restored = try_reading(received_folder(chosen, request_.root, groups_.rank())))
         return *restored;
-      passed_over_.push_back(chosen);
+      skipped_.push_back(chosen);
     }
   }
 
  private:
   fs::path next_choice() const {
-    if (passed_over_.empty()) return start_.checkpoint;
-    return choose_checkpoint(request_.config, request_.root, passed_over_, Depth::quick, /*warns=*/true);
+    if (skipped_.empty()) return start_.checkpoint;
+    return choose_checkpoint(request_.config, request_.root, skipped_, Depth::quick, /*warns=*/true);
   }
 
-  // nullopt: damaged, as at least one rank found; all ranks know.
+  // Returns nullopt on all ranks if the checkpoint proves damaged on any of them.
   std::optional<Restored> try_reading(const fs::path& folder) {
     std::string damage;
     std::optional<Restored> restored;
@@ -136,17 +138,17 @@ class Restorer {
     };
     do_on_all(groups_, read_all, "reading " + folder.string());
     if (groups_.maximum({damage.empty() ? 0 : 1})[0] == 0) return restored;
-    const auto reasons = groups_.gather_text(fmt::format("restore/damage/{}", questions_), damage);
+    const auto reasons = groups_.gather_text(fmt::format("restore/damage/{}", attempts_), damage);
     for (const std::string& reason : reasons)
-      if (!reason.empty()) log_warning(fmt::format("{} is passed over: {}", folder.string(), reason));
+      if (!reason.empty()) log_warning(fmt::format("{} is skipped: {}", folder.string(), reason));
     return std::nullopt;
   }
 
-  // A run that has no checkpoint yet.
+  // Returns the initial state of a run without checkpoints.
   Restored begin() {
     Restored fresh;
     do_on_all(
-        groups_, [&] { fresh = initial_state(); }, "reading what the run begins with");
+        groups_, [&] { fresh = initial_state(); }, "reading the initial state");
     return fresh;
   }
 
@@ -184,33 +186,33 @@ class Restorer {
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
     const TrainingProgress saved = saved_progress(reader.manifest(), folder);
-    const bool weights_alone = model_only || begins_anew(config_, saved, "optimizer");
+    const bool weights_alone = model_only || resets(config_, saved, "optimizer");
     if (!weights_alone) check_optimizer(reader.manifest(), request_.config, folder.string());
     Restored restored;
     restored.resumed = true;
     restored.from = folder;
     restored.progress = progress_after(saved, request_);
-    restored.went_back = config_.load_step >= 0 || begins_anew(config_, saved, "train_state");
+    restored.went_back = config_.load_step >= 0 || resets(config_, saved, "train_state");
     read_parts(reader, folder.string(), weights_alone);
     if (saved.began_anew != config_.exclude_from_loading && !config_.exclude_from_loading.empty() &&
         groups_.rank() == 0)
-      log_info(fmt::format("checkpoint.exclude_from_loading: {} begins anew",
+      log_info(fmt::format("checkpoint.exclude_from_loading resets {}",
                            fmt::join(config_.exclude_from_loading, ", ")));
     return restored;
   }
 
   void read_parts(checkpoint::Reader& reader, const std::string& where, bool model_only) {
-    std::vector<StatePart> wanted;
+    std::vector<StatePart> selected;
     for (const StatePart& part : parts_)
-      if (part.of_model() || !model_only) wanted.push_back(part);
-    // An attempt at a checkpoint that proved damaged may have left its optimizer here.
+      if (part.of_model() || !model_only) selected.push_back(part);
+    // An earlier attempt at a damaged checkpoint may have filled the optimizer.
     for (const StatePart& part : parts_)
       if (!part.of_model() && model_only) at::Tensor(part.tensor).zero_();
-    check_fits(reader.manifest(), wanted, "checkpoint " + where);
-    // In the order of the manifest, so that each byte is read once.
-    std::sort(wanted.begin(), wanted.end(),
+    check_tensors(reader.manifest(), selected, "checkpoint " + where);
+    // The order of the manifest, so that each byte is read once.
+    std::sort(selected.begin(), selected.end(),
               [](const StatePart& a, const StatePart& b) { return a.name < b.name; });
-    for (const StatePart& part : wanted) {
+    for (const StatePart& part : selected) {
       at::Tensor shard = part.tensor;
       load_weights(shard, reader, part.name, part.place);
     }
@@ -221,23 +223,23 @@ class Restorer {
   const Checkpoint& config_;
   const std::vector<StatePart>& parts_;
   ProcessGroups& groups_;
-  std::vector<fs::path> passed_over_;
-  int questions_ = 0;
+  std::vector<fs::path> skipped_;
+  int attempts_ = 0;
 };
 
-// What the end of a run writes beside its last checkpoint, as far as it is asked for.
-bool exports_are_there(const Checkpoint& config, const fs::path& root, std::int64_t step) {
+// Returns whether the requested exports next to the last checkpoint exist.
+bool exports_exist(const Checkpoint& config, const fs::path& root, std::int64_t step) {
   const std::string last = (root / fmt::format("step-{}", step)).string();
   return config.load_only ||
          ((!config.last_save_model_only || checkpoint::has_mark(last + std::string(checkpoint::kWeights))) &&
           (!config.last_save_in_hf || fs::exists(last + "-hf")));
 }
 
-// Where a run goes on, and that it can from there.
+// Returns the progress of a run that resumes from `manifest`, after a check of its optimizer.
 TrainingProgress check_progress(const Manifest& manifest, const fs::path& folder,
                                 const RestoreRequest& request) {
   const TrainingProgress saved = saved_progress(manifest, folder);
-  if (manifest.kind == Kind::full && !begins_anew(request.config.checkpoint, saved, "optimizer"))
+  if (manifest.kind == Kind::full && !resets(request.config.checkpoint, saved, "optimizer"))
     check_optimizer(manifest, request.config, folder.string());
   return progress_after(saved, request);
 }
@@ -269,9 +271,9 @@ Start look(const RestoreRequest& request, Depth depth, bool warns) {
   start.begun = begun_of(manifest);
   const Checkpoint& config = request.config.checkpoint;
   start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&
-                   exports_are_there(config, request.root, *start.done);
+                   exports_exist(config, request.root, *start.done);
   if (warns && !start.finished)
-    for (const std::string& change : told_changes(manifest, request.settings)) log_warning(change);
+    for (const std::string& change : setting_change_lines(manifest, request.settings)) log_warning(change);
   return start;
 }
 
@@ -280,7 +282,7 @@ Start look(const RestoreRequest& request, Depth depth, bool warns) {
 Start check_start(const RestoreRequest& request, bool first) {
   if (first) return look(request, Depth::quick, /*warns=*/true);
   const Start start = look(request, Depth::manifest, /*warns=*/false);
-  // A rank that ends here meets nobody, so it must find what the first one finds.
+  // A rank that ends here does not rendezvous, so it must reach the same result as the first rank.
   return start.finished ? look(request, Depth::quick, /*warns=*/false) : start;
 }
 

@@ -1,9 +1,10 @@
-// A save is open, write, settle. Opening and settling are collective; writing runs on a thread and calls no
-// collective. Ranks wait for each other as in long_work.h, since a disk may take longer than a collective's
-// deadline. The outcome is broadcast, so all ranks count failures alike. State on a device, or state that may
-// change meanwhile, is copied to the host first. What dead saves left is swept, and old checkpoints are
-// pruned, on rank 0's cleaner: hashing takes as long as it takes, and a save waits only while folders are
-// deleted. A save that failed is followed by a prune as well, which may make the room that it lacked.
+// A save has three phases: open, write, settle. Opening and settling are collective. Writing runs
+// on a thread and calls no collective. Ranks wait for each other as in long_work.h, since a disk
+// may take longer than the timeout of a collective. The outcome is broadcast, so all ranks count
+// failures equally. State on a device, or state that may change during the save, is first copied to
+// the host. Rank 0's cleaner thread sweeps leftovers and prunes old checkpoints. Hashing may take
+// long, and a save waits only while folders are deleted. A failed save is followed by a prune as
+// well, which may free the space that it lacked.
 #include "trainer/resume/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>
@@ -41,7 +42,7 @@ bool on_a_device(const std::vector<at::Tensor>& tensors) {
                      [](const at::Tensor& tensor) { return !tensor.is_cpu(); });
 }
 
-// The first bytes of a tensor, wherever it lies, to memory of the host.
+// Copies the first bytes of a tensor on any device to host memory.
 void copy_bytes(const at::Tensor& tensor, std::span<const std::byte> first, std::byte* to) {
   if (tensor.is_cpu()) {
     std::memcpy(to, first.data(), first.size());
@@ -63,13 +64,13 @@ CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path
       report_(report),
       writes_(writes),
       saving_(store_, std::defer_lock) {
-  if (report_ != nullptr) clean([this](const std::stop_token& stop) { sweep(stop); });
+  if (report_ != nullptr) start_cleaner([this](const std::stop_token& stop) { sweep(stop); });
 }
 
 CheckpointSaver::~CheckpointSaver() {
   stop_pruning();
   if (writer_.joinable()) writer_.join();
-  if (saving_.owns_lock()) saving_.unlock();  // the cleaner may wait for it
+  if (saving_.owns_lock()) saving_.unlock();  // the cleaner may be waiting for it
   finish_pruning();
   if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
 }
@@ -97,8 +98,8 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Trai
   pending.progress = progress;
   for (StatePart part : parts) {
     if (!writes_ || !part.of_model() || !part.is_writer) continue;
-    part.tensor = part.tensor.cpu();  // a GPU may have no room for all weights once more
-    // The bias of a router is small, and moves by less than bfloat16 shows.
+    part.tensor = part.tensor.cpu();  // a GPU may have no room for a copy of all weights
+    // The bias of a router is small, and its changes are below the resolution of bfloat16.
     if (!part.whole) part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
@@ -109,8 +110,8 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Trai
 
 void CheckpointSaver::start(Pending pending, bool waits) {
   settle();
-  const auto store_is_taken = [this] { return !saving_.owns_lock() && (deleting_ || !saving_.try_lock()); };
-  wait_while(groups_, store_is_taken, "deleting old checkpoints");
+  const auto store_is_busy = [this] { return !saving_.owns_lock() && (deleting_ || !saving_.try_lock()); };
+  wait_while(groups_, store_is_busy, "deleting old checkpoints");
   ++saves_;
   pending.stopwatch = {};
   if (!open(pending)) return;
@@ -122,7 +123,8 @@ void CheckpointSaver::start(Pending pending, bool waits) {
   if (waits) settle();
 }
 
-// The folder, once there is room for all ranks' parts. False: it failed, and all ranks know.
+// Creates the folder after a check for space for all ranks' parts. Returns false on all ranks after
+// a failure.
 bool CheckpointSaver::open(Pending& pending) {
   const std::vector<std::int64_t> bytes =
       groups_.all_gather(writes_ ? checkpoint::shard_bytes(pending.pieces) : 0);
@@ -135,16 +137,16 @@ bool CheckpointSaver::open(Pending& pending) {
   const RankOutcome folder =
       do_on_first(groups_, begin, key("folder"), fmt::format("making a folder in {}", root_.string()));
   if (folder.ok()) {
-    pending.temp = told_folder(folder.text, root_, groups_.rank());
+    pending.temp = received_folder(folder.text, root_, groups_.rank());
     return true;
   }
   if (!pending.temp.empty()) checkpoint::abandon(pending.temp);
   saving_.unlock();
-  failed(pending.progress.step, folder.text);
+  report_failure(pending.progress.step, folder.text);
   return false;
 }
 
-// Copies the pieces into one buffer of the host, so that the state may change while they are written.
+// Copies the pieces into one host buffer, so that the state may change while they are written.
 void CheckpointSaver::stage(Pending& pending) {
   std::int64_t bytes = 0;
   for (const Piece& piece : pending.pieces) bytes += static_cast<std::int64_t>(piece.bytes.size());
@@ -193,12 +195,12 @@ void CheckpointSaver::settle() {
   pending_.reset();
   saving_.unlock();
   if (outcome.ok())
-    done(settled);
+    report_saved(settled);
   else
-    failed(settled.progress.step, outcome.text);
+    report_failure(settled.progress.step, outcome.text);
 }
 
-// On rank 0. Throws Error(checkpoint) where it failed.
+// Commits on rank 0. Throws Error(checkpoint) if that fails.
 void CheckpointSaver::commit(const std::vector<std::string>& records) {
   try {
     checkpoint::Manifest manifest;
@@ -223,7 +225,7 @@ void CheckpointSaver::commit(const std::vector<std::string>& records) {
   }
 }
 
-void CheckpointSaver::failed(std::int64_t step, const std::string& why) {
+void CheckpointSaver::report_failure(std::int64_t step, const std::string& why) {
   ++failed_in_a_row_;
   if (report_ != nullptr) {
     log_warning(fmt::format("step {} was not saved: {}", step, why));
@@ -241,7 +243,7 @@ void CheckpointSaver::counts_as_saved(std::int64_t step) {
   progress::saved(step);
 }
 
-void CheckpointSaver::done(const Pending& pending) {
+void CheckpointSaver::report_saved(const Pending& pending) {
   failed_in_a_row_ = 0;
   counts_as_saved(pending.progress.step);
   if (report_ == nullptr) return;
@@ -257,8 +259,8 @@ void CheckpointSaver::done(const Pending& pending) {
   start_pruning();
 }
 
-// On rank 0. False: the cleaner is still at work.
-bool CheckpointSaver::clean(std::function<void(const std::stop_token&)> work) {
+// Starts the cleaner on rank 0. Returns false if it is still busy.
+bool CheckpointSaver::start_cleaner(std::function<void(const std::stop_token&)> work) {
   if (cleaning_) return false;
   cleaning_ = true;
   cleaner_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
@@ -272,15 +274,15 @@ bool CheckpointSaver::clean(std::function<void(const std::stop_token&)> work) {
   return true;
 }
 
-// Ends the cleaner's work: a save under way is waited for, and the next one waits.
-void CheckpointSaver::delete_alone(const std::function<void()>& deletes) {
+// Deletes while no save changes the folder: waits for an unfinished save, and blocks the next one.
+void CheckpointSaver::delete_exclusively(const std::function<void()>& deletes) {
   deleting_ = true;
   const std::scoped_lock lock(store_);
   deletes();
 }
 
 void CheckpointSaver::sweep(const std::stop_token& stop) {
-  delete_alone([&] {
+  delete_exclusively([&] {
     for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_, stop))
       log_info("removed " + folder.string() + ", which an interrupted save left");
   });
@@ -288,7 +290,7 @@ void CheckpointSaver::sweep(const std::stop_token& stop) {
 
 void CheckpointSaver::start_pruning() {
   if (report_ == nullptr || config_.keep_latest_k == 0 || !prunes_) return;
-  prune_is_due_ = !clean([this](const std::stop_token& stop) { prune(stop); });
+  prune_is_due_ = !start_cleaner([this](const std::stop_token& stop) { prune(stop); });
 }
 
 void CheckpointSaver::prune(const std::stop_token& stop) {
@@ -296,7 +298,7 @@ void CheckpointSaver::prune(const std::stop_token& stop) {
       checkpoint::plan_prune(root_, static_cast<int>(config_.keep_latest_k), proven_, stop);
   for (const checkpoint::Skipped& damaged : plan.damaged)
     log_warning(damaged.folder.string() + " is damaged: " + damaged.why);
-  if (!plan.deleted.empty()) delete_alone([&] { checkpoint::carry_out(root_, plan, stop); });
+  if (!plan.deleted.empty()) delete_exclusively([&] { checkpoint::carry_out(root_, plan, stop); });
 }
 
 void CheckpointSaver::stop_pruning() {

@@ -47,15 +47,16 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // Saves the parameters and the optimizer's state with `progress`. Returns when the state may change again:
-  // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is
-  // settled first. A failure is a warning; too many in a row are Error(resources).
+  // Saves the parameters and the optimizer state with `progress`. Returns when the state may change
+  // again: with async_mode after the copy, otherwise after the commit. First settles an unfinished
+  // save. A failure is a warning; too many consecutive failures throw Error(resources).
   void save(const std::vector<StatePart>& parts, const TrainingProgress& progress);
-  // Saves the parameters alone, in `dtype`, under "step-N" + `suffix`, and
-  // waits for it. False: it failed, as a warning says.
+  // Saves the parameters alone, as `dtype`, under "step-N" + `suffix`, and waits for the commit.
+  // Returns false after a failure, which is a warning.
   bool save_model(const std::vector<StatePart>& parts, const TrainingProgress& progress, Precision dtype,
                   std::string_view suffix);
-  // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
+  // Stops pruning: no checkpoint is deleted or hashed from here on, so that the run can end
+  // quickly.
   void stop_pruning();
   // Waits on rank 0 until the checkpoints that earlier saves replaced are deleted. Not collective;
   // may take long. REQUIRES: not under_way().
@@ -76,7 +77,7 @@ class CheckpointSaver {
  private:
   struct Pending {
     checkpoint::Kind kind = checkpoint::Kind::full;
-    std::string suffix;  // of the folder's name, behind "step-N"
+    std::string suffix;  // of the folder's name, after "step-N"
     TrainingProgress progress;
     std::filesystem::path temp;
     std::vector<checkpoint::Piece> pieces;
@@ -92,10 +93,10 @@ class CheckpointSaver {
   void stage(Pending& pending);
   void write();
   void commit(const std::vector<std::string>& records);
-  void failed(std::int64_t step, const std::string& why);
-  void done(const Pending& pending);
-  bool clean(std::function<void(const std::stop_token&)> work);
-  void delete_alone(const std::function<void()>& deletes);
+  void report_failure(std::int64_t step, const std::string& why);
+  void report_saved(const Pending& pending);
+  bool start_cleaner(std::function<void(const std::stop_token&)> work);
+  void delete_exclusively(const std::function<void()>& deletes);
   void sweep(const std::stop_token& stop);
   void start_pruning();
   void prune(const std::stop_token& stop);

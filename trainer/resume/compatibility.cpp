@@ -1,5 +1,5 @@
-// Sizes are compared key by key, before any shape is: a folder that is sound but of another model is no
-// folder to mend. Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well.
+// Compares sizes key by key before any shape: a valid folder of another model is not a damaged one.
+// Equal shapes do not imply equal models: heads, theta, epsilon and scaling must agree as well.
 #include "trainer/resume/compatibility.h"
 
 #include <fmt/format.h>
@@ -19,22 +19,23 @@
 namespace rondo {
 namespace {
 
-// What to set so that this run's model becomes theirs; "" where it is theirs.
+// Returns what to set so that this run has their model; "" if it has.
 std::string keys_to_set(const std::string& name, const FieldValues& theirs, const Model& ours,
                         bool longest_may_differ) {
   if (name != ours.name) return fmt::format("model.name = \"{}\" (here \"{}\")", name, ours.name);
   std::vector<std::string> keys;
   for (const auto& [key, value] : theirs) {
-    const auto mine = ours.sizes.find(key);
+    const auto own = ours.sizes.find(key);
     if (longest_may_differ && key == "max_seq_len") continue;
-    if (mine == ours.sizes.end() || mine->second != value)
+    if (own == ours.sizes.end() || own->second != value)
       keys.push_back(fmt::format("model.{} = {} (here {})", key, to_toml(value),
-                                 mine == ours.sizes.end() ? "without effect" : to_toml(mine->second)));
+                                 own == ours.sizes.end() ? "without effect" : to_toml(own->second)));
   }
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
-// Not folders, patience and logging, nor what promises to leave every bit as it is.
+// Returns whether a setting may change numbers. Folders, timeouts and logging do not, nor do
+// settings that keep every bit.
 bool changes_numbers(std::string_view key) {
   constexpr std::array<std::string_view, 11> kSilent = {"activation_checkpoint.",
                                                         "checkpoint",
@@ -53,7 +54,8 @@ bool changes_numbers(std::string_view key) {
                       [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
-// Weights that were trained without scaling, for a run that trains on with it, on rows that need it.
+// Returns whether the weights were trained without scaling, and this run trains with it on rows
+// that need it.
 bool extends_context(const FieldValues& theirs, const FieldValues& ours, const Training& training) {
   const char* factor = "rope_scaling_factor";
   const auto original = ours.find("rope_original_max_seq_len");
@@ -85,7 +87,7 @@ void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, co
     keys = keys_to_set(theirs.name, sizes_from_text(theirs.name, theirs.sizes, where), ours,
                        /*longest_may_differ=*/false);
   } catch (const Error& error) {
-    throw Misfit(error.what());  // no damage: another version wrote it
+    throw Misfit(error.what());  // not damaged: another version wrote it
   }
   throw Misfit(fmt::format("{} is of another model than this run's; {}, or choose another job.dump_folder",
                            where, keys.empty() ? "start the version that saved it" : "set " + keys));
@@ -93,13 +95,13 @@ void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, co
 
 void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& config,
                      const std::string& where) {
-  const std::string anew =
-      ", or begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]";
+  const std::string reset_hint =
+      ", or reset the optimizer with checkpoint.exclude_from_loading = [\"optimizer\"]";
   const std::string key = "optimizer.name = ", name = to_toml(field_value(config.optimizer.name));
   for (const std::string& setting : manifest.settings)
     if (setting.starts_with(key) && setting != key + name)
       throw Misfit(fmt::format("{} holds the moments of another optimizer; set {} (here {}){}", where,
-                               printable(setting), name, anew));
+                               printable(setting), name, reset_hint));
   const char* dtype = stored_name(float_named(moment_dtype(config)));
   for (const checkpoint::TensorRecord& tensor : manifest.tensors)
     if (tensor.name.starts_with("optimizer/exp_avg.") && tensor.dtype != dtype)
@@ -107,11 +109,11 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
           fmt::format("{} holds the optimizer's state in {}, which training.dtype = \"{}\" with "
                       "optimizer.implementation = \"{}\" would convert; set them back{}",
                       where, tensor.dtype, name_of(config.training.dtype),
-                      name_of(config.optimizer.implementation), anew));
+                      name_of(config.optimizer.implementation), reset_hint));
 }
 
-std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,
-                                      const std::vector<std::string>& settings) {
+std::vector<std::string> setting_change_lines(const checkpoint::Manifest& manifest,
+                                              const std::vector<std::string>& settings) {
   constexpr std::size_t kShown = 10, kLongest = 200;
   if (manifest.settings.empty()) return {};
   std::vector<std::string> lines;
@@ -122,7 +124,7 @@ std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,
   if (lines.size() <= kShown) return lines;
   const std::size_t more = lines.size() - kShown;
   lines.resize(kShown);
-  lines.push_back(fmt::format("and {} more settings are other ones than in the checkpoint", more));
+  lines.push_back(fmt::format("and {} more settings differ from the checkpoint", more));
   return lines;
 }
 
@@ -130,7 +132,7 @@ void check_initial(const checkpoint::Manifest& manifest, const JobConfig& config
   check_initial_sizes(manifest.model.name, sizes_from_text(manifest.model.name, manifest.model.sizes, where),
                       config, where);
   if (manifest.kind == checkpoint::Kind::model && !config.checkpoint.initial_load_model_only)
-    throw Misfit(where + " holds the weights alone; set checkpoint.initial_load_model_only = true");
+    throw Misfit(where + " has the weights alone; set checkpoint.initial_load_model_only = true");
 }
 
 void check_initial(const hugging_face::Folder& folder, const JobConfig& config, const Decoder& model) {

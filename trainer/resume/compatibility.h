@@ -1,4 +1,5 @@
-// Whether what a run shall begin with is of its model and its data. Reads manifests and headers, no tensor.
+// Checks that checkpoints and folders are compatible with a run's model and optimizer. Reads
+// manifests and headers, no tensors.
 #pragma once
 
 #include <string>
@@ -12,24 +13,26 @@
 
 namespace rondo {
 
-// A sound checkpoint or folder that is not this run's: passing over it in silence would hide the user's
-// mistake.
+// A valid checkpoint or folder that does not match this run. Skipping it silently would hide a
+// mistake of the user.
 struct Misfit : Error {
   explicit Misfit(const std::string& message) : Error(ExitCode::checkpoint, message) {}
 };
 
-// A checkpoint of the run's own. Throws Misfit with the keys to set.
+// Checks the model of a checkpoint of the run itself. Throws Misfit with the keys to set.
 void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where);
-// That the optimizer of `manifest` means the same in this run: it updates in the same way, and its dtype is
-// this run's. Throws Misfit with the key to set.
+// Checks that the optimizer state of `manifest` is valid in this run: same optimizer, same dtype.
+// Throws Misfit with the key to set.
 void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where);
-// What else changes the numbers that come next, a line each, the first ten: "optimizer.lr: 0.0008 in the
-// checkpoint, 0.5 now". `settings` are this run's.
-std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,
-                                      const std::vector<std::string>& settings);
-// Another run's, to begin with. Only the longest sequence may differ. Throws Misfit with the keys to set.
+// Returns the other changed settings that affect numbers, one line each, at most ten:
+// "optimizer.lr: 0.0008 in the checkpoint, 0.5 now". `settings`: of this run.
+std::vector<std::string> setting_change_lines(const checkpoint::Manifest& manifest,
+                                              const std::vector<std::string>& settings);
+// Checks the model of another run's checkpoint, to start from. Only the longest sequence may
+// differ. Throws Misfit with the keys to set.
 void check_initial(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where);
-// Likewise. Throws Error(checkpoint), too, where the folder does not hold the model that it announces.
+// Checks the model of a Hugging Face folder in the same way. Also throws Error(checkpoint) if the
+// folder lacks tensors of its config.json.
 void check_initial(const hugging_face::Folder& folder, const JobConfig& config, const Decoder& model);
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
-// Both directions walk the tensors in the order of their names, which is the order of a shard, so each byte
-// is read once. An export reads and converts a million elements at a time. An import holds tensors until they
-// reach the size of a file. Parts of one parameter that differ in dtype are kept in the model's.
+// Both directions visit the tensors in the order of their names, which is the order of a shard, so
+// each byte is read once. An export reads and converts a million elements at a time. An import
+// collects tensors up to the size of a file. Parts of one parameter with different dtypes are
+// stored in the model's dtype.
 #include "trainer/resume/convert.h"
 
 #include <ATen/core/Tensor.h>
@@ -36,23 +37,24 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-// A tensor of a checkpoint, and the tensors that it becomes one after the other.
+// A tensor of a checkpoint, and the tensors that it is exported to, in order.
 struct Exported {
   std::string name;
   std::vector<std::int64_t> sizes;
   std::vector<hugging_face::Parameter> to;
 };
 
-// Sorted by name: the order of the shards, so that each of their bytes is read once.
+// Returns the tensors sorted by name, the order of the shards, so that each byte is read once.
 std::vector<Exported> tensors_of(const Decoder& model) {
-  std::vector<Exported> all;
+  std::vector<Exported> tensors;
   for (const ParameterRule& rule : model.parameters())
-    all.push_back(
+    tensors.push_back(
         {"model/" + rule.name, rule.sizes, hugging_face::stacked(rule.hugging_face_name, rule.sizes)});
   for (const ExpertBias& bias : model.expert_biases())
-    all.push_back({"model/" + bias.name, {bias.experts}, {{bias.hugging_face_name, {bias.experts}, true}}});
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  return all;
+    tensors.push_back(
+        {"model/" + bias.name, {bias.experts}, {{bias.hugging_face_name, {bias.experts}, true}}});
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return tensors;
 }
 
 void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::ScalarType dtype,
@@ -72,27 +74,27 @@ void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::Scala
   }
 }
 
-// What the folder has of one tensor or of several in the dtype that a checkpoint keeps it in: its own; where
-// that is none of numbers, or not the same for all parts, the model's.
-at::ScalarType kept_dtype(const Exported& tensor, const hugging_face::Folder& folder) {
+// Returns the dtype in which a checkpoint stores the tensors of a folder: their own. If they are
+// quantized or differ, the model's.
+at::ScalarType checkpoint_dtype(const Exported& tensor, const hugging_face::Folder& folder) {
   const hugging_face::StoredTensor first = folder.find(tensor.to[0].name);
   for (const hugging_face::Parameter& from : tensor.to) {
     const hugging_face::StoredTensor stored = folder.find(from.name);
     if (stored.scales == nullptr && stored.dtype() == first.dtype()) continue;
-    const std::string& of_model = folder.config().dtype;
-    return of_model.empty() ? at::kFloat : float_named(value_named<Precision>("torch_dtype", of_model));
+    const std::string& model_dtype = folder.config().dtype;
+    return model_dtype.empty() ? at::kFloat : float_named(value_named<Precision>("torch_dtype", model_dtype));
   }
   return float_in_file(first.dtype());
 }
 
-// Writes what a folder holds, file by file of a checkpoint; what is in memory goes into one.
+// Writes the tensors of a folder as files of a checkpoint; the tensors in memory become one file.
 class Import {
  public:
   Import(const hugging_face::Folder& folder, std::filesystem::path temp, checkpoint::Manifest& manifest)
       : folder_(folder), temp_(std::move(temp)), manifest_(manifest) {}
 
   void add(const Exported& tensor, std::int64_t file_bytes) {
-    const at::ScalarType dtype = kept_dtype(tensor, folder_);
+    const at::ScalarType dtype = checkpoint_dtype(tensor, folder_);
     std::int64_t offset = 0;
     for (const hugging_face::Parameter& from : tensor.to) {
       const std::int64_t elements = c10::multiply_integers(from.shape);
@@ -128,12 +130,12 @@ class Import {
   int files_ = 0;
 };
 
-// An upper bound of the bytes of all files: every part begins anew, aligned.
+// Returns an upper bound of the bytes of all files, with every part aligned.
 std::int64_t import_bytes(const std::vector<Exported>& tensors, const hugging_face::Folder& folder) {
   std::int64_t bytes = 0;
   for (const Exported& tensor : tensors)
     bytes += c10::multiply_integers(tensor.sizes) *
-                 static_cast<std::int64_t>(c10::elementSize(kept_dtype(tensor, folder))) +
+                 static_cast<std::int64_t>(c10::elementSize(checkpoint_dtype(tensor, folder))) +
              std::ssize(tensor.to) * checkpoint::kAlignment;
   return bytes;
 }
@@ -143,7 +145,7 @@ std::int64_t import_bytes(const std::vector<Exported>& tensors, const hugging_fa
 void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::filesystem::path& to,
                             const ExportOptions& options) {
   checkpoint::Reader reader(checkpoint);
-  checkpoint::check_sizes(checkpoint, reader.manifest());  // now, and not after hours of writing
+  checkpoint::check_sizes(checkpoint, reader.manifest());  // before hours of writing
   const checkpoint::ModelFacts& facts = reader.manifest().model;
   const FieldValues sizes = sizes_from_text(facts.name, facts.sizes, checkpoint.string());
   const std::shared_ptr<const Decoder> model = make_decoder(facts.name, sizes);

@@ -12,7 +12,7 @@
 namespace rondo {
 
 struct ExportOptions {
-  Precision dtype = Precision::bfloat16;  // rounded to nearest even
+  Precision dtype = Precision::bfloat16;  // rounds to nearest even
   // As for load_tokenizer. Its ids are written to generation_config.json, and its files are copied
   // next to the weights. "": no tokenizer.
   std::string tokenizer;

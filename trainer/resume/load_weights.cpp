@@ -1,3 +1,6 @@
+// Reads a million elements at a time, converts them to the dtype of the shard, and checks that they
+// are finite. A shard of a cut parameter consists of runs of elements, which are read in order. An
+// expert in 4 bits is dequantized once for all its runs.
 #include "trainer/resume/load_weights.h"
 
 #include <ATen/ops/empty.h>
@@ -14,7 +17,7 @@
 namespace rondo {
 namespace {
 
-// Bounds the copy of stored bytes that is alive at a time.
+// Bounds the memory of the copy of stored bytes.
 constexpr std::int64_t kReadElements = std::int64_t{1} << 20;
 
 at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, std::int64_t count) {
@@ -29,15 +32,15 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
   return numbers;
 }
 
-// Of a tensor whose elements are read together, an expert in 4 bits: kept for the next run, since a cut of it
-// is many short ones.
-struct ReadTogether {
+// An expert in 4 bits, whose elements are read together. Cached for the next run, since a cut of it
+// is many short runs.
+struct CachedExpert {
   std::int64_t index = -1;
   at::Tensor numbers = {};
 };
 
 void load_part(at::Tensor& part, const hugging_face::StoredTensor& stored, std::int64_t begin,
-               std::int64_t end, ReadTogether& last) {
+               std::int64_t end, CachedExpert& last) {
   const auto each = static_cast<std::int64_t>(stored.together());
   if (each == 1) return load_weights(part, stored, begin, end);
   for (std::int64_t at = begin; at < end;) {
@@ -48,12 +51,12 @@ void load_part(at::Tensor& part, const hugging_face::StoredTensor& stored, std::
   }
 }
 
-// A step that begins with such numbers ends as not finite, whatever the batch and the learning rate.
+// A step with such numbers is not finite, for any batch and learning rate.
 void refuse_not_finite(const at::Tensor& loaded, const std::string& name, const std::string& where) {
   if (!std::isfinite(sums_of_squares({loaded}).item<double>()))
     throw Error(ExitCode::checkpoint,
                 fmt::format("{}: tensor {} has numbers that are not finite (nan or inf), which no model can "
-                            "compute with; take other weights",
+                            "compute with; use other weights",
                             where, name));
 }
 
@@ -62,7 +65,7 @@ void refuse_not_finite(const at::Tensor& loaded, const std::string& name, const 
 void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
                   std::int64_t end) {
   RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
-               "a shard has room for the elements that it is filled with");
+               "the shard has room for the elements");
   const at::Tensor flat = shard.view({-1});
   const std::int64_t most = std::max(kReadElements, static_cast<std::int64_t>(stored.together()));
   for (std::int64_t at = begin; at < end; at += most) {
@@ -77,15 +80,15 @@ void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const s
   const at::Tensor flat = shard.view({-1}).zero_();
   const std::vector<hugging_face::Parameter> stack = hugging_face::stacked(hugging_face_name, place.sizes());
   const std::int64_t each = element_count(place.sizes()) / std::ssize(stack);
-  ReadTogether last;
+  CachedExpert last;
   place.for_each_run([&](const ElementRun& run) {
     const std::int64_t stop = run.in_whole + run.count;
     for (std::int64_t from = run.in_whole; from < stop;) {
-      const std::int64_t one = from / each, to = std::min(stop, (one + 1) * each);
+      const std::int64_t index = from / each, to = std::min(stop, (index + 1) * each);
       at::Tensor part = flat.narrow(0, run.in_shard + from - run.in_whole, to - from);
-      const std::string& name = stack[static_cast<std::size_t>(one)].name;
+      const std::string& name = stack[static_cast<std::size_t>(index)].name;
       const hugging_face::StoredTensor stored = folder.find(name);
-      load_part(part, stored, from - one * each, to - one * each, last);
+      load_part(part, stored, from - index * each, to - index * each, last);
       refuse_not_finite(part, name, stored.file->path().string());
       from = to;
     }
@@ -97,7 +100,7 @@ const checkpoint::TensorRecord& check_stored(const checkpoint::Manifest& manifes
   const checkpoint::TensorRecord* stored = manifest.find(name);
   if (stored == nullptr || stored->shape != shape)
     throw Error(ExitCode::checkpoint,
-                fmt::format("the checkpoint has no tensor {} of the shape that its model has", name));
+                fmt::format("the checkpoint has no tensor {} of the shape in its model", name));
   return *stored;
 }
 
@@ -105,11 +108,11 @@ void load_weights(at::Tensor& shard, checkpoint::Reader& reader, const std::stri
                   const FlatShard& place) {
   const at::ScalarType stored = float_stored_as(reader.manifest().find(name)->dtype);
   at::Tensor to = shard.view({-1}).narrow(0, 0, checkpoint::range_of(place).count());
-  const bool straight = stored == to.scalar_type() && to.is_cpu();
-  at::Tensor from = straight ? to : at::empty_like(to, to.options().dtype(stored).device(at::kCPU));
+  const bool direct = stored == to.scalar_type() && to.is_cpu();
+  at::Tensor from = direct ? to : at::empty_like(to, to.options().dtype(stored).device(at::kCPU));
   reader.read(name, place,
               {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
-  if (!straight) to.copy_(from);
+  if (!direct) to.copy_(from);
   if (name.starts_with("model/")) refuse_not_finite(to, name, reader.folder().string());
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a rank uses a checkpoint that rank 0 tells it only in its own folder of checkpoints") {
+TEST_CASE("a rank accepts a checkpoint from rank 0 only in its own folder of checkpoints") {
   const TempFolder folder;
   const fs::path root = folder.path("run/checkpoint");
   fs::create_directories(root);
@@ -20,15 +20,15 @@ TEST_CASE("a rank uses a checkpoint that rank 0 tells it only in its own folder 
   for (const std::string& good :
        {folder.path("run/checkpoint/step-5"), folder.path("run/checkpoint/step-5.tmp-run-1"),
         folder.path("link/checkpoint/step-5"), folder.path("run/./checkpoint/step-5")})
-    CHECK(told_folder(good, root, 1) == good);
+    CHECK(received_folder(good, root, 1) == good);
   for (const std::string& bad :
        {folder.path("evil/step-5"), folder.path("run/checkpoint/../step-5"),
         folder.path("run/checkpoint/step-5/.."), folder.path("run/checkpoint"),
         folder.path("run/checkpoint/x"), std::string("/step-5"), std::string("step-5"), std::string()}) {
     INFO(bad);
     try {
-      told_folder(bad, root, 1);
-      FAIL_CHECK("taken");
+      received_folder(bad, root, 1);
+      FAIL_CHECK("accepted");
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::config);
       CHECK(std::string(error.what()).find(root.string()) != std::string::npos);

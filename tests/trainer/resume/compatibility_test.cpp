@@ -29,35 +29,34 @@ std::string refusal(const checkpoint::Manifest& manifest, const std::vector<std:
   }
 }
 
-TEST_CASE("settings that change the numbers are told with both values, and no others") {
+TEST_CASE("changed settings that affect numbers are reported with both values, and no others") {
   const checkpoint::Manifest manifest = of_adamw("f32");
-  CHECK(told_changes(manifest, manifest.settings).empty());
+  CHECK(setting_change_lines(manifest, manifest.settings).empty());
   const std::vector<std::string> now = {"optimizer.name = \"AdamW\"",    "optimizer.lr = 0.5",
                                         "metrics.log_freq = 20",         "compile.executor = \"interpreter\"",
                                         "compile.numerics = \"rounds\"", "training.dtype = \"float32\""};
-  CHECK(told_changes(manifest, now) ==
+  CHECK(setting_change_lines(manifest, now) ==
         std::vector<std::string>{"compile.numerics: \"exact\" in the checkpoint, \"rounds\" now",
                                  "optimizer.lr: 0.0008 in the checkpoint, 0.5 now",
                                  "training.dtype: not set in the checkpoint, \"float32\" now",
                                  "training.max_norm: 1.0 in the checkpoint, not set now"});
-  CHECK(told_changes({}, now).empty());  // of a version that did not keep them
+  CHECK(setting_change_lines({}, now).empty());  // written by a version without settings
 }
 
-TEST_CASE(
-    "many changed settings are counted behind the first ten, and a terminal takes no orders from them") {
+TEST_CASE("changed settings after the first ten are counted, and control characters are escaped") {
   checkpoint::Manifest manifest;
   for (int i = 0; i < 30; ++i) manifest.settings.push_back("optimizer.x" + std::to_string(i) + " = \x1b[31m");
-  const std::vector<std::string> told = told_changes(manifest, {});
-  REQUIRE(told.size() == 11);
-  CHECK(told.front() == "optimizer.x0: \\x1b[31m in the checkpoint, not set now");
-  CHECK(told.back() == "and 20 more settings are other ones than in the checkpoint");
+  const std::vector<std::string> lines = setting_change_lines(manifest, {});
+  REQUIRE(lines.size() == 11);
+  CHECK(lines.front() == "optimizer.x0: \\x1b[31m in the checkpoint, not set now");
+  CHECK(lines.back() == "and 20 more settings differ from the checkpoint");
 }
 
 TEST_CASE("the moments of another optimizer, or in another dtype, are refused with what to set") {
   CHECK(refusal(of_adamw("f32"), {}).empty());
   CHECK(refusal(of_adamw("f32"), {"--optimizer.name=Adam"}) ==
         "step-5 holds the moments of another optimizer; set optimizer.name = \"AdamW\" (here \"Adam\"), or "
-        "begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]");
+        "reset the optimizer with checkpoint.exclude_from_loading = [\"optimizer\"]");
   CHECK_THAT(refusal(of_adamw("bf16"), {}),
              ContainsSubstring("holds the optimizer's state in bf16, which training.dtype = \"float32\" with "
                                "optimizer.implementation = \"fused\" would convert; set them back"));
@@ -68,7 +67,8 @@ TEST_CASE("the moments of another optimizer, or in another dtype, are refused wi
 }
 
 TEST_CASE(
-    "weights that were trained on short rows go on with rotations scaled for long ones, not for short") {
+    "weights trained on short rows are accepted with rotations scaled for long rows, but not for short "
+    "ones") {
   const auto refusal = [](const std::string& trained_with, const std::vector<std::string>& flags) {
     std::vector<std::string> before = {"--model.name=deepseek_v3",
                                        "--model.rope_scaling_factor=" + trained_with};

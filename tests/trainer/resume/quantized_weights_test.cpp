@@ -1,5 +1,5 @@
-// Folders with matrices in 8 bits and 4, number by number against LibTorch's own conversion, for any cut over
-// ranks.
+// Tests folders with matrices in 8 and 4 bits: every number against LibTorch's conversion, for any
+// cut over ranks.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -40,7 +40,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-// Equal bits, but for those of what is no number.
+// Returns whether all numbers have equal bits; any NaN equals any NaN.
 bool same(const Tensor& a, const Tensor& b) {
   return at::equal(a.isnan(), b.isnan()) && at::equal(a.nan_to_num(0), b.nan_to_num(0));
 }
@@ -51,7 +51,7 @@ Tensor numbers_of(const Tensor& bits, const Tensor& scales) {
          each.narrow(0, 0, bits.size(0)).narrow(1, 0, bits.size(1));
 }
 
-// Matrices of several blocks, none of which is of whole ones.
+// Matrices of several blocks, with partial blocks at their edges.
 DeepSeekV3Config small_deepseek() {
   DeepSeekV3Config c;
   c.dim = 200, c.n_layers = 2, c.n_dense_layers = 1, c.n_heads = 3, c.vocab_size = 30, c.ffn_hidden_dim = 150;
@@ -73,7 +73,7 @@ void write_folder(TempFolder& folder, const Json& config, const Files& files) {
   writer.finish();
 }
 
-// What `place` has of the parameter, and nothing behind it.
+// Checks the elements at `place` of the parameter, and that the padding is zero.
 void check_part(const hugging_face::Folder& folder, const ParameterRule& rule, const FlatShard& place,
                 const Tensor& whole, at::ScalarType dtype) {
   INFO(rule.name << ", part " << place.cut().part << " of " << place.cut().parts << " along "
@@ -86,10 +86,10 @@ void check_part(const hugging_face::Folder& folder, const ParameterRule& rule, c
   REQUIRE(same(shard, expected.to(dtype)));
 }
 
-// A whole model of which projections are in 8 bits, but for one expert's; and what its numbers are.
+// A whole model with projections in 8 bits, except for one expert; and its numbers.
 class QuantizedFolder {
  public:
-  // An element of `infinite` is.
+  // One element of the tensor `infinite` is infinite.
   explicit QuantizedFolder(const std::string& dtype = "bfloat16", const std::string& infinite = "")
       : sizes(to_values(small_deepseek())), model(make_decoder("deepseek_v3", sizes)), infinite_(infinite) {
     at::manual_seed(11);
@@ -102,7 +102,7 @@ class QuantizedFolder {
   }
 
   std::string path(const std::string& name = "") const { return temp_.path(name); }
-  // The whole of a parameter of ours, flattened, in fp32.
+  // Returns a whole parameter, flattened, in fp32.
   Tensor whole(const std::string& name, const std::vector<std::int64_t>& shape) const {
     std::vector<Tensor> parts;
     for (const auto& one : hugging_face::stacked(name, shape))
@@ -141,7 +141,7 @@ class QuantizedFolder {
 
 }  // namespace
 
-TEST_CASE("every number of 8 bits times its scale is what LibTorch makes of it") {
+TEST_CASE("every number of 8 bits times its scale equals LibTorch's conversion") {
   const Tensor bits = at::arange(256, at::kByte).view({1, 256}).repeat({130, 1});
   const Tensor scales = at::rand({2, 2});
   scales[1][0].fill_(std::numeric_limits<float>::infinity());
@@ -153,7 +153,7 @@ TEST_CASE("every number of 8 bits times its scale is what LibTorch makes of it")
   CHECK(hugging_face::scales_shape({129, 7168}) == std::vector<std::int64_t>{2, 56});
 }
 
-TEST_CASE("ranks take their part of matrices in 8 bits, wherever it begins") {
+TEST_CASE("ranks read their part of matrices in 8 bits, from any beginning") {
   const QuantizedFolder made;
   const hugging_face::Folder folder(made.path());
   folder.check(hugging_face::parameters_of(*made.model));
@@ -221,7 +221,7 @@ TEST_CASE(
   CHECK(reader.manifest().find("model/layers.1.moe.expert_bias")->dtype == "f32");
 }
 
-// E2M1 by its bits: a sign, an exponent with bias 1, a half.
+// E2M1 by its bits: a sign, an exponent with bias 1, a mantissa bit.
 double number_of_code(unsigned code) {
   const unsigned exponent = code >> 1 & 3, half = code & 1;
   const double size =
@@ -229,7 +229,7 @@ double number_of_code(unsigned code) {
   return (code & 8) != 0 ? -size : size;
 }
 
-TEST_CASE("every code of 4 bits, with every scale, is its number times a power of two") {
+TEST_CASE("every code of 4 bits, with every scale, is dequantized to its number times a power of two") {
   // One expert of one output: codes 0 to 15 and 15 to 0, the first of two in the low half.
   std::vector<std::byte> blocks;
   for (unsigned code = 0; code < 16; code += 2)
@@ -244,7 +244,7 @@ TEST_CASE("every code of 4 bits, with every scale, is its number times a power o
     for (unsigned i = 0; i < 32; ++i) {
       const double exact =
           number_of_code(i < 16 ? i : 31 - i) * std::ldexp(1.0, static_cast<int>(bits) - 127);
-      const auto expected = static_cast<float>(exact);  // infinite where fp32 has none so large
+      const auto expected = static_cast<float>(exact);  // infinite beyond the range of fp32
       if (bits == 255)
         CHECK(std::isnan(numbers[i]));
       else
@@ -253,7 +253,7 @@ TEST_CASE("every code of 4 bits, with every scale, is its number times a power o
   }
 }
 
-TEST_CASE("experts in 4 bits are read as inputs before outputs, any range of them") {
+TEST_CASE("experts in 4 bits are read as inputs before outputs, in any range") {
   constexpr std::int64_t kExperts = 3, kInputs = 64, kOutputs = 5;
   const Tensor blocks = at::randint(256, {kExperts, kOutputs, kInputs / 32, 16}, at::kByte),
                scales = at::randint(120, 130, {kExperts, kOutputs, kInputs / 32}, at::kByte);
@@ -288,7 +288,7 @@ TEST_CASE("experts in 4 bits are read as inputs before outputs, any range of the
   }
 }
 
-TEST_CASE("ranks take their part of experts in 4 bits, in turn or beside each other, wherever it begins") {
+TEST_CASE("ranks read their part of experts in 4 bits, in any order and from any beginning") {
   GptOssConfig c;
   c.dim = 64, c.n_layers = 1, c.n_heads = c.n_kv_heads = 2, c.vocab_size = 30, c.moe_hidden_dim = 32;
   const FieldValues sizes = to_values(c);
