@@ -95,7 +95,7 @@ TEST_CASE("nobody survives a killed launcher, and the next run in its folder say
   CHECK(run.launcher.wait().code == 137);
   CHECK(run.mark.all_gone());
   CHECK_THAT(check_next_run(run.place).output,
-             ContainsSubstring("the run before in this folder was killed, or its machine went down"));
+             ContainsSubstring("the previous run in this folder was killed, or its machine went down"));
 }
 
 TEST_CASE("a run killed while it starts leaves no process and nothing that the next run trips over") {

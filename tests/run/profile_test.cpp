@@ -137,7 +137,7 @@ TEST_CASE("a trace that cannot be written is a warning that names the file, and 
   INFO(run.output);
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.output,
-             ContainsSubstring("traces/iteration_4/rank0_trace.json; the run goes on without it"));
+             ContainsSubstring("traces/iteration_4/rank0_trace.json; the run continues without it"));
 }
 
 TEST_CASE("a memory snapshot says whose the memory is") {
@@ -216,7 +216,7 @@ TEST_CASE(
   const nlohmann::json file = trace_after(place, way, SIGSTOP, end);
   INFO(end.out << end.err << file.dump(1));
   CHECK(end.code == 7);
-  CHECK_THAT(end.err, ContainsSubstring("; under way was ") && ContainsSubstring("comm_traces/rank_0.json"));
+  CHECK_THAT(end.err, ContainsSubstring("; in progress: ") && ContainsSubstring("comm_traces/rank_0.json"));
   REQUIRE(file.is_object());
   CHECK(file["rank"] == 0);
   CHECK(file["step"].get<std::int64_t>() >= 3);

@@ -63,7 +63,7 @@ TEST_CASE(
   CHECK(lines_of(place / "killed/metrics.superseded.jsonl").size() == 2);
   CHECK(std::distance(fs::directory_iterator(place / "killed/tb"), fs::directory_iterator()) == 2);
   CHECK_FALSE(fs::exists(place / "killed/previous-1"));
-  CHECK_THAT(resumed.output, ContainsSubstring("the run before in this folder ended with 0 at "));
+  CHECK_THAT(resumed.output, ContainsSubstring("the previous run in this folder ended with 0 at "));
 }
 
 TEST_CASE("another number of ranks takes over every bit of weights and optimizer") {

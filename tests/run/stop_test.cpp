@@ -119,7 +119,7 @@ TEST_CASE("a metrics file that somebody spoiled costs the summary at the end, no
   const launch::Finished end = run.launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 75);
-  CHECK_THAT(end.out + end.err, ContainsSubstring("the end is told without the steps before: "));
+  CHECK_THAT(end.out + end.err, ContainsSubstring("the summary lacks the earlier steps: "));
 }
 
 TEST_CASE("the file SAVE saves once, is gone, and the run goes on") {

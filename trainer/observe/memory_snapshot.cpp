@@ -1,7 +1,7 @@
-// Collects what other parts know and writes it at once. State is counted by distinct names, since functions
-// share their inputs. Only what looks like a lack of memory is written for a failed step, and errors of the
-// snapshot itself become warnings: the failure that is under way must reach the caller. Peaks are reset here
-// on all ranks but 0, where the report does it.
+// Collects the data of other parts and writes it in one file. State is counted by distinct names,
+// since functions share their inputs. A failed step is written only if memory was exhausted. Errors
+// of the snapshot become warnings, so that the original failure reaches the caller. Peaks are reset
+// here on all ranks except 0, where the report resets them.
 #include "trainer/observe/memory_snapshot.h"
 
 #include <c10/util/Exception.h>
@@ -29,7 +29,7 @@ bool is_shortage(const std::exception& failure) {
          dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
 }
 
-// Functions share their state, so the bytes of a kind are those of its distinct names.
+// Functions share their state, so the bytes of a kind are summed over distinct names.
 nlohmann::ordered_json state_json(const std::vector<const CompiledStep*>& functions) {
   std::set<std::string> seen;
   nlohmann::ordered_json bytes;
@@ -44,15 +44,15 @@ nlohmann::ordered_json state_json(const std::vector<const CompiledStep*>& functi
 }
 
 nlohmann::ordered_json functions_json(const std::vector<const CompiledStep*>& functions) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const CompiledStep* step : functions) {
     if (step->report().traced_nodes == 0) continue;  // eager: nothing is planned
-    nlohmann::ordered_json one = {{"name", step->function().name}};
-    one.update(memory_json(step->report().memory));
-    one.update(memory_details_json(step->report().memory));
-    all.push_back(std::move(one));
+    nlohmann::ordered_json function = {{"name", step->function().name}};
+    function.update(memory_json(step->report().memory));
+    function.update(memory_details_json(step->report().memory));
+    list.push_back(std::move(function));
   }
-  return all;
+  return list;
 }
 
 }  // namespace
@@ -67,14 +67,14 @@ MemorySnapshot::MemorySnapshot(const Profiling& config, std::filesystem::path fo
 
 void MemorySnapshot::step_done(std::int64_t step) const {
   if (step % freq_ == 0) write(fmt::format("iteration_{}", step), step, "every profiling.profile_freq steps");
-  if (rank_ != 0) cpu_memory::reset_peak();  // rank 0's report does
+  if (rank_ != 0) cpu_memory::reset_peak();  // the report does so on rank 0
 }
 
 void MemorySnapshot::step_failed(std::int64_t step, const std::exception& failure) const noexcept {
   try {
     if (!is_shortage(failure)) return;
-    const std::string what = failure.what();
-    write(fmt::format("iteration_{}_exit", step), step, what.substr(0, what.find('\n')));
+    const std::string message = failure.what();
+    write(fmt::format("iteration_{}_exit", step), step, message.substr(0, message.find('\n')));
   } catch (const std::exception& error) {
     log_warning(std::string("the memory snapshot could not be written: ") + error.what());
   }
@@ -96,11 +96,11 @@ void MemorySnapshot::write(const std::string& iteration, std::int64_t step, cons
   if (const std::string gpu = gpu_memory_json(); !gpu.empty())
     snapshot["gpu"] = nlohmann::ordered_json::parse(gpu);
   std::error_code problem;
-  std::filesystem::create_directories(file.parent_path(), problem);  // replace_file says what is wrong
+  std::filesystem::create_directories(file.parent_path(), problem);  // replace_file reports the error
   try {
     replace_file(file, snapshot.dump(1) + "\n", FileUse::run);
   } catch (const FileError& error) {
-    log_warning(std::string("the memory snapshot is left out: ") + error.what());
+    log_warning(std::string("the memory snapshot could not be written: ") + error.what());
   }
 }
 

@@ -1,7 +1,7 @@
-// Open ranges are a stack. To get from one module to another, ranges are closed down to the common prefix of
-// both paths, and the missing ones opened; so neighbours in one block share its range. Graphs report each
-// node, and eager runs report changes of scope: both end in the same function. The return node opens nothing,
-// since its copies belong to the work before it.
+// Open ranges are a stack. A change of module closes ranges down to the common prefix of both paths
+// and opens the missing ones, so neighbours in one block share its range. Graphs report each node,
+// and eager runs report changes of scope; both use the same function. The return node opens
+// nothing, since its copies belong to the work before it.
 #include "trainer/observe/module_ranges.h"
 
 #include <ATen/record_function.h>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-// Where there is no GPU, LibTorch's stubs say so.
+// Returns nullptr without a GPU, according to LibTorch's stubs.
 const torch::profiler::impl::ProfilerStubs* nvtx() {
   const auto* stubs = torch::profiler::impl::cudaStubs();
   return stubs->enabled() ? stubs : nullptr;
@@ -97,23 +97,24 @@ void ModuleRanges::action_ends() {
 }
 
 void ModuleRanges::node_begins(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == ir::kReturn) return;  // copies of state: they belong to what came before
+  if (node.op == ir::kReturn) return;  // its copies of state belong to the work before it
   move_to(node.phase, node.module);
   if (ir::facts(node.op).effect == ir::Effect::collective_start) open(describe_collective(graph, node));
 }
 
 void ModuleRanges::module_changed(const std::string& path) { move_to(current_phase(), path); }
 
-// Closes what does not lead there, opens what is missing.
+// Closes the ranges that are not on the path to `module`, and opens the missing ones.
 void ModuleRanges::move_to(Phase phase, const std::string& module) {
-  std::vector<std::string> wanted = module_levels(module);
-  wanted.insert(wanted.begin(), phase_name(phase));
+  std::vector<std::string> levels = module_levels(module);
+  levels.insert(levels.begin(), phase_name(phase));
   const std::size_t first = function_ + 1;
-  std::size_t same = 0;
-  while (first + same < open_.size() && same < wanted.size() && open_[first + same]->name == wanted[same])
-    ++same;
-  close_to(first + same);
-  for (; same < wanted.size(); ++same) open(std::move(wanted[same]));
+  std::size_t shared = 0;
+  while (first + shared < open_.size() && shared < levels.size() &&
+         open_[first + shared]->name == levels[shared])
+    ++shared;
+  close_to(first + shared);
+  for (; shared < levels.size(); ++shared) open(std::move(levels[shared]));
 }
 
 void ModuleRanges::open(std::string name) { open_.push_back(std::make_unique<Range>(std::move(name))); }

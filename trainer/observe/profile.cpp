@@ -1,7 +1,8 @@
-// The profiler's library is prepared in the warm-up steps, because its start would distort the first traced
-// step. A window is an object: as long as it lives, LibTorch records this thread, and its destructor drops
-// what was not saved. Saving reports no error, so the file is removed before and looked for afterwards.
-// Without a GPU the library's log is silenced, as it calls that an error.
+// Prepares the profiler's library in the warm-up steps, because its start would distort the first
+// traced step. During the lifetime of a Window, LibTorch records this thread. Its destructor drops
+// what was not saved. Saving reports no errors, so the file is removed before and checked
+// afterwards. Without a GPU the library's log is silenced, as it reports the missing GPU as an
+// error.
 #include "trainer/observe/profile.h"
 
 #include <ATen/Context.h>
@@ -17,7 +18,7 @@
 #include "support/error.h"
 #include "support/log.h"
 
-// Of kineto_shim.h, which the wheel ships without the headers that it includes.
+// Declared in kineto_shim.h, which the wheel contains without its own includes.
 namespace torch::autograd::profiler {
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }
@@ -29,9 +30,9 @@ namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
 std::set<ActivityType> activities() {
-  std::set<ActivityType> all = {ActivityType::CPU};
-  if (at::hasCUDA()) all.insert(ActivityType::CUDA);
-  return all;
+  std::set<ActivityType> types = {ActivityType::CPU};
+  if (at::hasCUDA()) types.insert(ActivityType::CUDA);
+  return types;
 }
 
 torch::profiler::impl::ProfilerConfig recorder() {
@@ -39,7 +40,7 @@ torch::profiler::impl::ProfilerConfig recorder() {
                                                /*report_input_shapes=*/true);
 }
 
-// As PyTorch names steps, for tools that look for them.
+// Named like PyTorch's steps, for tools that search for them.
 struct StepRange {
   explicit StepRange(std::int64_t step)
       : name(fmt::format("ProfilerStep#{}", step)), range(at::RecordScope::USER_SCOPE) {
@@ -51,7 +52,7 @@ struct StepRange {
 
 }  // namespace
 
-// From here to its end LibTorch records this thread.
+// LibTorch records this thread during its lifetime.
 class Profile::Window {
  public:
   Window() {
@@ -91,7 +92,7 @@ Profile::~Profile() = default;
 void Profile::step_begins(std::int64_t step) {
   const bool opens = step == schedule_.first_active(step);
   if (!prepared_ && (opens || schedule_.warms_up(step))) {
-    // Its library looks for GPUs wherever it runs, and calls it an error that there is none.
+    // The library reports a missing GPU as an error.
     if (!at::hasCUDA()) setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);
     profiler::prepareProfiler(recorder(), activities());
     prepared_ = true;
@@ -119,12 +120,12 @@ void Profile::save(std::int64_t step) {
       folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
   std::error_code problem;
   std::filesystem::create_directories(file.parent_path(), problem);
-  std::filesystem::remove(file, problem);  // of an earlier run: only what this one writes counts
+  std::filesystem::remove(file, problem);  // a file of an earlier run must not count as written
   window_->save(file);
   window_.reset();
   prepared_ = false;
   if (!std::filesystem::exists(file, problem))
-    log_warning("the profile cannot be written to " + file.string() + "; the run goes on without it");
+    log_warning("the profile cannot be written to " + file.string() + "; the run continues without it");
   else if (rank_ == 0)
     log_info(fmt::format("profile of step {}: {} (https://ui.perfetto.dev opens it)", step, file.string()));
 }

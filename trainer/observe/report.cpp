@@ -1,7 +1,7 @@
-// Two clocks run: one a step for metrics.jsonl, one a line for console and TensorBoard. Both stand still
-// while the run validates or saves, so that speeds are of training alone. A step that is not finite is
-// printed at once. A line of metrics.jsonl waits for the validation after its step. The peak of memory is
-// reset each step, and the line shows the largest of its steps.
+// Two clocks run: one per step for metrics.jsonl, one per line for console and TensorBoard. Both
+// stop while the run validates or saves, so that speeds are those of training alone. A step that is
+// not finite is printed immediately. A line of metrics.jsonl waits for the validation after its
+// step. The peak of memory is reset each step, and a console line shows the largest of its steps.
 #include "trainer/observe/report.h"
 
 #include <ATen/Parallel.h>
@@ -40,7 +40,7 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The launcher reads which folder is its run's: how a rank ended that cannot say so is written there.
+// Tells the launcher the run folder, where it records how a rank ended that could not.
 void tell_launcher_folder(const std::filesystem::path& folder) {
   if (const char* file = std::getenv("RONDO_RUN_FOLDER_FILE"))
     std::ofstream(file) << "run_folder=" << std::filesystem::absolute(folder).string() << "\n";
@@ -66,23 +66,23 @@ void Report::begin(const std::optional<Resumed>& resumed) {
   nlohmann::ordered_json start = {
       {"begun", folder_.begun()}, {"fingerprint", fingerprint(config_)}, {"ranks", ranks_}};
   if (!folder_.earlier_end().empty()) {
-    tell("the run before in this folder " + folder_.earlier_end());
+    log_line("the previous run in this folder " + folder_.earlier_end());
     start["run_before"] = folder_.earlier_end();
   }
   folder_.event("start", start);
-  if (folder_.previous()) tell("its files were moved to " + folder_.previous()->string());
+  if (folder_.previous()) log_line("its files were moved to " + folder_.previous()->string());
   if (folder_.brought_back())
-    tell("the files of the run that goes on are back from " + folder_.brought_back()->string());
+    log_line("the files of the resumed run were restored from " + folder_.brought_back()->string());
   for (const std::string& note : config_.notes) log_warning(note);
   if (config_.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
   if (config_.job.print_config) log_info("configuration:\n" + to_toml(config_));
 }
 
-void Report::tell(std::string_view line) const {
+void Report::log_line(std::string_view line) const {
   if (config_.metrics.verbosity != Verbosity::quiet) log_info(line);
 }
 
-void Report::tell_details(std::string_view line) const {
+void Report::log_detail(std::string_view line) const {
   if (config_.metrics.verbosity == Verbosity::detailed) log_info(line);
 }
 
@@ -90,18 +90,18 @@ void Report::log_training(const RunCosts& costs) {
   costs_ = costs;
   const int threads = at::get_num_threads();
   const std::int64_t ranks = costs.mesh.world_size(), tokens = costs.tokens_per_step * ranks;
-  tell(fmt::format("model: {} {}, {} parameters, {:.3g} GFLOP a token", config_.model.name,
-                   config_.model.flavor, count_text(costs.parameters),
-                   static_cast<double>(costs.flops_per_token) * 1e-9));
-  tell(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
-                   ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
-                   threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
-  if (const std::string float8 = float8_summary(config_); !float8.empty()) tell(float8);
+  log_line(fmt::format("model: {} {}, {} parameters, {:.3g} GFLOP a token", config_.model.name,
+                       config_.model.flavor, count_text(costs.parameters),
+                       static_cast<double>(costs.flops_per_token) * 1e-9));
+  log_line(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
+                       ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
+                       threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
+  if (const std::string float8 = float8_summary(config_); !float8.empty()) log_line(float8);
   const Checkpoint& c = config_.checkpoint;
-  tell(fmt::format("run folder: {}; {}", folder_.path().string(),
-                   !c.enable     ? "nothing is saved (checkpoint.enable)"
-                   : c.load_only ? "nothing is saved (checkpoint.load_only)"
-                                 : fmt::format("a checkpoint every {} steps", c.interval)));
+  log_line(fmt::format("run folder: {}; {}", folder_.path().string(),
+                       !c.enable     ? "nothing is saved (checkpoint.enable)"
+                       : c.load_only ? "nothing is saved (checkpoint.load_only)"
+                                     : fmt::format("a checkpoint every {} steps", c.interval)));
   folder_.event("model", {{"name", config_.model.name},
                           {"flavor", config_.model.flavor},
                           {"parameters", costs.parameters},
@@ -111,17 +111,18 @@ void Report::log_training(const RunCosts& costs) {
   const ComputeDevice& d = costs.device;
   if (d.device.is_cpu()) {
     const Machine machine = read_machine();
-    tell(fmt::format("device: {}, {}", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model,
-                     instructions_text(machine.cpu_features)));
+    log_line(fmt::format("device: {}, {}", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model,
+                         instructions_text(machine.cpu_features)));
     return;
   }
-  tell(fmt::format("device: {} on each rank, {}, {}", d.name, size_text(d.memory_bytes), cuda_build_info()));
+  log_line(
+      fmt::format("device: {} on each rank, {}, {}", d.name, size_text(d.memory_bytes), cuda_build_info()));
   folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
 }
 
 void Report::log_data(const DataSummary& training, const DataSummary* validation) {
   const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
-  for (const std::string& line : data_lines(config_, training, validation, tokens)) tell(line);
+  for (const std::string& line : data_lines(config_, training, validation, tokens)) log_line(line);
   for (const std::string& warning : training.warnings) log_warning("data: " + warning);
   folder_.event("data", {{"documents", training.documents},
                          {"tokens", training.tokens},
@@ -136,16 +137,15 @@ void Report::log_experts(const Decoder& model, const TrainStepOptions& options) 
   if (!rows) return;
   const ExpertParallelOptions& e = options.sharding.experts;
   const bool fixed = e.exchange == ExpertExchange::fixed_size;
-  tell(fmt::format(
+  log_line(fmt::format(
       "experts: {} on {} ranks; {}; a rank has room for {} rows of a layer, {:.1f} MiB, where balanced "
-      "routers send "
-      "{}{}",
+      "routers send {}{}",
       model.routed_tokens()->experts, e.group.ranks,
-      fixed ? "\"static\" gathers the tokens of all of them" : "\"standard\" sends each row to one of them",
+      fixed ? "\"static\" gathers the tokens of all ranks" : "\"standard\" sends each row to one rank",
       rows->room, static_cast<double>(rows->bytes) / (1 << 20), rows->balanced,
-      e.is_bounded() ? fmt::format("; of a step with more: parallelism.expert_overflow = \"{}\"",
+      e.is_bounded() ? fmt::format("; for a step with more, parallelism.expert_overflow = \"{}\"",
                                    name_of(config_.parallelism.expert_overflow))
-                     : ": all that can come"));
+                     : "; no step has more"));
   if (e.is_bounded()) line_overflow_.emplace();
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
@@ -162,28 +162,29 @@ void Report::log_compiled(const StepProgram& functions) {
     ms += r.trace_ms + r.passes_ms + r.plan_ms;
     graphs.push_back(fmt::format("{} {} nodes", step->function().name, r.nodes));
   }
-  if (graphs.empty()) return tell("compiled: nothing, the step runs eagerly (compile.enable = false)");
-  tell(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
-                   name_of(config_.compile.executor)));
-  tell(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
-                   size_text(costs_.device.memory_bytes), costs_.device.device.is_cpu() ? "machine" : "GPU"));
+  if (graphs.empty()) return log_line("compiled: nothing, the step runs eagerly (compile.enable = false)");
+  log_line(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
+                       name_of(config_.compile.executor)));
+  log_line(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
+                       size_text(costs_.device.memory_bytes),
+                       costs_.device.device.is_cpu() ? "machine" : "GPU"));
   if (costs_.mesh.degree(kStageAxes) > 1 && steps[0]->graph().mesh.axes.empty())
     log_warning(
-        "what ranks exchange is not checked: the ranks of experts do not nest with those of the other layers "
-        "(docs/proof.md); prove this layout with `rondo prove`");
+        "collectives are not checked by types of sharding: the ranks of experts do not nest with those of "
+        "the other layers (docs/proof.md); prove this layout with `rondo prove`");
 }
 
 void Report::log_function(const CompiledStep& step) {
   const CompileReport& r = step.report();
   const std::string& name = step.function().name;
-  tell_details(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,
-                           r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
-  tell_details(fmt::format("{}: {}", name, r.segments_in_words));
-  for (const std::string& note : r.notes) tell_details(name + ": " + note);
-  for (const std::string& note : r.pipeline.notes) tell_details(name + ": " + note);
+  log_detail(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,
+                         r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
+  log_detail(fmt::format("{}: {}", name, r.segments_in_words));
+  for (const std::string& note : r.notes) log_detail(name + ": " + note);
+  for (const std::string& note : r.pipeline.notes) log_detail(name + ": " + note);
   nlohmann::ordered_json passes;
   for (const ir::PassReport& pass : r.pipeline.passes) {
-    for (const std::string& note : pass.notes) tell_details(name + ": " + note);
+    for (const std::string& note : pass.notes) log_detail(name + ": " + note);
     passes[std::string(pass.name)] = {{"ms", pass.ms},
                                       {"verify_ms", pass.verify_ms},
                                       {"nodes_before", pass.nodes_before},
@@ -191,7 +192,7 @@ void Report::log_function(const CompiledStep& step) {
                                       {"ops", pass.op_difference},
                                       {"notes", pass.notes}};
   }
-  for (const std::string& line : ir::print_lines(r.memory)) tell_details(line);
+  for (const std::string& line : ir::print_lines(r.memory)) log_detail(line);
   folder_.event("compiled", {{"function", name},
                              {"trace_ms", r.trace_ms},
                              {"passes", passes},
@@ -201,20 +202,17 @@ void Report::log_function(const CompiledStep& step) {
 
 void Report::replaying(const ReplayStats& f) {
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  tell_details(
-      fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "
-                  "heap, {} results and "
-                  "{} bytes copied a step",
+  log_detail(
+      fmt::format("replay: {} ops a step, {} views created once, {:.1f} MiB planned, {:.1f} MiB{} from the "
+                  "heap, {} results and {} bytes copied a step",
                   f.instructions, f.views, mib(f.arena_bytes), mib(f.heap_bytes),
                   f.largest_workspace_op.empty() ? "" : " for " + f.largest_workspace_op, f.copied_results,
                   f.batch_bytes + f.state_bytes));
   if (f.segments > 0)
-    tell_details(fmt::format(
+    log_detail(fmt::format(
         "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
-        "{:.0f} ms, "
-        "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in "
-        "use "
-        "than before the first step",
+        "{:.0f} ms, recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the "
+        "device in use than before the first step",
         f.segments, f.segments == 1 ? "" : "s", f.recorded_ops, f.instructions - f.recorded_ops,
         f.batch_bytes, f.warm_up_ms, f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes),
         mib(f.free_bytes_before - f.free_bytes_after)));
@@ -316,7 +314,7 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   if (!config_.metrics.prometheus_file.empty()) show_prometheus(m);
 }
 
-// What others look at may lack a step, and the run does not.
+// A failure to write the page is a warning, since the run does not need it.
 void Report::show_prometheus(const StepMetrics& metrics) {
   try {
     write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), metrics);
@@ -369,12 +367,12 @@ void Report::ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t las
   const RunEnd end{step, tokens_seen, finished, now_s() - started_s_, paused_s_, last_saved_step};
   RunLog log;
   try {
-    // A run that had no step left to take, and lost its earlier lines, has none.
+    // A run without steps left, whose earlier lines were lost, has no lines.
     if (std::filesystem::file_size(folder_.metrics_file()) > 0) log = read_run(folder_.path());
-  } catch (const std::exception& error) {  // the run has ended well, whatever became of its lines
-    log_warning(std::string("the end is told without the steps before: ") + error.what());
+  } catch (const std::exception& error) {  // the run itself ended well
+    log_warning(std::string("the summary lacks the earlier steps: ") + error.what());
   }
-  for (const std::string& line : end_lines(config_, end, log)) tell(line);
+  for (const std::string& line : end_lines(config_, end, log)) log_line(line);
 }
 
 void Report::write_exit(const ExitRecord& record) {

@@ -53,9 +53,9 @@ class Report {
 
   RunFolder& folder() { return folder_; }
   void log_training(const RunCosts& costs);
-  // `validation`: nullptr without one.
+  // `validation`: nullptr without validation.
   void log_data(const DataSummary& training, const DataSummary* validation);
-  // Of training; nothing without experts.
+  // Logs the experts of the training function; nothing without experts.
   void log_experts(const Decoder& model, const TrainStepOptions& options);
   void log_compiled(const StepProgram& functions);
   void replaying(const ReplayStats& facts);
@@ -80,8 +80,8 @@ class Report {
   std::string trouble();
 
  private:
-  void tell(std::string_view line) const;
-  void tell_details(std::string_view line) const;
+  void log_line(std::string_view line) const;
+  void log_detail(std::string_view line) const;
   void log_function(const CompiledStep& step);
   void write_held();
   void show_prometheus(const StepMetrics& metrics);

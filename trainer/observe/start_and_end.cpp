@@ -1,4 +1,4 @@
-// Losses that are not finite are never the best. The last save is full, so a run that has finished can be
+// Losses that are not finite are never the best. The last save is full, so a finished run can be
 // extended.
 #include "trainer/observe/start_and_end.h"
 
@@ -17,7 +17,7 @@ std::string plural(std::int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
 }
 
-// Of several sources the one that comes round most often counts.
+// Returns the epochs of the source that is repeated most often.
 double epochs(const DataSummary& data, std::int64_t steps) {
   double most = 0;
   for (const DataSummary::Source& source : data.sources)
@@ -29,16 +29,16 @@ std::string held_out_line(const JobConfig& config, const DataSummary& training,
                           const DataSummary& validation) {
   const double share =
       static_cast<double>(validation.tokens) / static_cast<double>(training.tokens + validation.tokens);
-  const double asked = config.validation.holdout_fraction;
+  const double requested = config.validation.holdout_fraction;
   std::string line =
       fmt::format("held out for validation: {} of {}, {} tokens, {:.1f} % of all", validation.documents,
                   plural(training.documents + validation.documents, "document"),
                   count_text(validation.tokens), 100 * share);
-  if (share > 2 * asked || share < asked / 2)
+  if (share > 2 * requested || share < requested / 2)
     line += fmt::format(
-        ", where validation.holdout_fraction asks for {:g} %: documents are held out whole, and these are "
-        "few and uneven. validation.dataset_path names others",
-        100 * asked);
+        ", but validation.holdout_fraction is {:g} %: documents are held out whole, and these are few and "
+        "uneven. Set validation.dataset_path to use other documents",
+        100 * requested);
   return line;
 }
 
@@ -68,7 +68,7 @@ std::string losses_line(const RunLog& log) {
   return text;
 }
 
-// How training can go on from where this run ended, if it can.
+// Returns how to continue training after this run, if that is possible.
 std::string longer_line(const JobConfig& config, const RunEnd& end) {
   if (!end.finished) return "";
   if (end.last_saved_step != end.step) return "";

@@ -1,4 +1,4 @@
-// The ranges that a profile puts around what a step does, seen through NVTX's interface of LibTorch.
+// Tests the ranges of a profile around the parts of a step, through LibTorch's NVTX interface.
 #include "trainer/observe/module_ranges.h"
 
 #include <ATen/record_function.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// In the place of CUDA's: remembers what is pushed and popped, as "a > b" for every push.
+// Replaces CUDA's stubs: records every push as "a > b".
 class Marks final : public torch::profiler::impl::ProfilerStubs {
  public:
   void record(c10::DeviceIndex*, torch::profiler::impl::ProfilerVoidEventStub*,
@@ -78,7 +78,7 @@ TEST_CASE("a number in a module's path belongs to the name before it") {
   CHECK(module_levels("").empty());
 }
 
-TEST_CASE("a step's ranges are function, phase, modules and collectives, each inside the other") {
+TEST_CASE("a step's ranges are function, phase, modules and collectives, nested in this order") {
   Marks& seen = marks();
   {
     const ModuleRanges ranges;
@@ -132,7 +132,7 @@ TEST_CASE("a pipeline's actions are ranges around the functions that they run") 
   const ObservedAction unseen([]() -> std::string { throw std::logic_error("nobody asks for its name"); });
 }
 
-TEST_CASE("without a profile a run opens no range and runs no observer of LibTorch's") {
+TEST_CASE("without a profile a run opens no range and runs no LibTorch observer") {
   Marks& seen = marks();
   { const ModuleRanges over; }
   run(graph());

@@ -31,7 +31,7 @@ RunLog log_of(const std::vector<double>& losses) {
 
 }  // namespace
 
-TEST_CASE("data is told in documents, tokens and epochs") {
+TEST_CASE("data is reported in documents, tokens and epochs") {
   JobConfig config;
   config.training.steps = 250;
   config.training.dataset_path = "books";
@@ -39,13 +39,14 @@ TEST_CASE("data is told in documents, tokens and epochs") {
         Lines{"data: 1.2 k documents with 4.4 M tokens in books; this run takes 1.0 M tokens, 2.5 epochs"});
 }
 
-TEST_CASE("held-out documents are told in tokens, and a share far from the one asked for is explained") {
+TEST_CASE(
+    "held-out documents are reported in tokens, and a fraction far from the requested one is explained") {
   JobConfig config;
   const DataSummary most = data_of(18, 640'000), few = data_of(1, 360'000), fair = data_of(1, 40'000);
   CHECK(data_lines(config, most, &few, 1)[1] ==
-        "held out for validation: 1 of 19 documents, 360.0 k tokens, 36.0 % of all, where "
-        "validation.holdout_fraction asks for 5 %: documents are held out whole, and these are few and "
-        "uneven. validation.dataset_path names others");
+        "held out for validation: 1 of 19 documents, 360.0 k tokens, 36.0 % of all, but "
+        "validation.holdout_fraction is 5 %: documents are held out whole, and these are few and uneven. Set "
+        "validation.dataset_path to use other documents");
   CHECK(data_lines(config, most, &fair, 1)[1] ==
         "held out for validation: 1 of 19 documents, 40.0 k tokens, 5.9 % of all");
   config.validation.dataset_path = "elsewhere";
@@ -53,7 +54,7 @@ TEST_CASE("held-out documents are told in tokens, and a share far from the one a
         "validation data: 1 document with 360.0 k tokens in elsewhere");
 }
 
-TEST_CASE("the end tells the last and the best losses, and a loss that is not finite is never the best") {
+TEST_CASE("the end reports the last and the best losses, and a loss that is not finite is never the best") {
   JobConfig config;
   config.training.steps = 4;
   RunLog log = log_of({5, NAN, 2, 3});
@@ -68,7 +69,7 @@ TEST_CASE("the end tells the last and the best losses, and a loss that is not fi
               "run folder: ./outputs", "next: rondo report ./outputs draws the curves"});
 }
 
-TEST_CASE("what can be done next depends on what was saved") {
+TEST_CASE("the suggested next commands depend on what was saved") {
   JobConfig config;
   config.training.steps = 4;
   config.job.dump_folder = "run";
