@@ -54,7 +54,7 @@ TEST_CASE("data that cannot be read for long ends all ranks with the code for re
              ContainsSubstring(fmt::format("stopped by the data after step {}: ", step)) &&
                  ContainsSubstring("cannot read byte ") &&
                  ContainsSubstring("Input/output error; check the disk") &&
-                 ContainsSubstring("; it is saved, and the same command goes on from there"));
+                 ContainsSubstring("; it is saved, and the same command resumes from there"));
   const Words more = kSavesAtTheEnd + steps(static_cast<int>(step) + 3);
   const ProgramResult resumed = rondo(place.launch(2, "run", more));
   INFO(resumed.output);

@@ -175,7 +175,7 @@ TEST_CASE("a skipped step changes nothing, and ten in a row end the run with 8 a
     INFO(run.output);
     CHECK(run.exit_code == 8);
     CHECK_THAT(run.output,
-               ContainsSubstring("rows of tokens found no room on the ranks of their experts; the "
+               ContainsSubstring("rows of tokens did not fit on the ranks of their experts; the "
                                  "step is skipped, as were the 9 before it; parameters and "
                                  "optimizer state are as after step 0. Raise "
                                  "parallelism.expert_capacity_factor = 0.5, set it to 0"));

@@ -264,7 +264,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-8-weights"));
   const ProgramResult from_weights = must_end_well(
       place.launch(2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + beside.string()}));
-  CHECK_THAT(from_weights.output, ContainsSubstring("begins with the weights of "));
+  CHECK_THAT(from_weights.output, ContainsSubstring("starts from the weights of "));
   CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
 }
 

@@ -201,7 +201,7 @@ TEST_CASE("a disk that takes no metrics for long ends the run with 9, and it is 
   const std::string reason = place.exit_record("run")["reason"];
   CHECK_THAT(reason, ContainsSubstring("stopped by the disk of the run folder after step ") &&
                          ContainsSubstring("metrics.jsonl: No space left on device") &&
-                         ContainsSubstring("; it is saved, and the same command goes on from there"));
+                         ContainsSubstring("; it is saved, and the same command resumes from there"));
   CHECK(checkpoint::newest_valid(place / "run/checkpoint", checkpoint::Depth::full).newest.has_value());
 }
 

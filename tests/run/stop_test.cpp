@@ -105,7 +105,7 @@ TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begin
   INFO(refused.output);
   CHECK(refused.exit_code == 93);
   CHECK_THAT(refused.output,
-             ContainsSubstring("STOP asks this run to stay ended; delete that file to go on"));
+             ContainsSubstring("STOP keeps this run stopped; delete that file to continue"));
   CHECK_FALSE(fs::exists(run.place / "run/previous-1"));
   fs::remove(run.place / "run/STOP");
   check_goes_on(run);

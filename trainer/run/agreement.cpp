@@ -13,12 +13,12 @@
 
 namespace rondo {
 
-Agreement request_of_rank(StopRequests* requests, const Telemetry& tell, const BatchFeed& feed) {
+Agreement request_of_rank(StopRequests* requests, const Telemetry& telemetry, const BatchFeed& feed) {
   Agreement own;
   if (requests != nullptr) own.request = requests->look();
   own.signal = stop_requested().value_or(0);
   if (own.signal != 0) own.request = StopRequest::signal;
-  if (tell.is_writer() && own.request < StopRequest::full_disk && !tell.report()->trouble().empty())
+  if (telemetry.is_writer() && own.request < StopRequest::full_disk && !telemetry.report()->trouble().empty())
     own.request = StopRequest::full_disk;
   if (feed.trouble()) own.request = std::max(own.request, StopRequest::data);
   return own;
@@ -27,11 +27,11 @@ Agreement request_of_rank(StopRequests* requests, const Telemetry& tell, const B
 Agreement agree(Run& run, const Agreement& own, Saves& saves, Guards& guards) {
   const StepWatch::Span watched(*run.watch, progress::Doing::agreeing);
   const Stopwatch waiting;
-  const std::vector<std::int64_t> all =
+  const std::vector<std::int64_t> maxima =
       run.groups->maximum({static_cast<std::int64_t>(own.request), own.signal, saves.writing()});
   guards.waited(waiting.seconds());
-  if (all[2] == 0) saves.settle();
-  return {static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
+  if (maxima[2] == 0) saves.settle();
+  return {static_cast<StopRequest>(maxima[0]), static_cast<int>(maxima[1])};
 }
 
 }  // namespace rondo

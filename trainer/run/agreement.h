@@ -1,5 +1,5 @@
-// The one exchange of host data a step: what any rank was asked for, and whether any still writes a save. All
-// ranks then do the same.
+// Exchanges host data once per step: requests to any rank, and whether any rank is writing a save.
+// All ranks then act in the same way.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Agreement {
   bool saves() const { return request == StopRequest::save; }
 };
 
-// What this rank was asked for: by a signal, by the run folder or the clock (`requests`, rank 0's), by a disk
-// that takes no metrics, or by a batch that it cannot read.
-Agreement request_of_rank(StopRequests* requests, const Telemetry& tell, const BatchFeed& feed);
+// Returns the request to this rank: a signal, the run folder or the clock (`requests`, only on rank
+// 0), a disk that fails to store metrics, or a batch that cannot be read.
+Agreement request_of_rank(StopRequests* requests, const Telemetry& telemetry, const BatchFeed& feed);
 // Exchanges the requests of all ranks and commits a save that all have written. Collective.
 Agreement agree(Run& run, const Agreement& own, Saves& saves, Guards& guards);
 

@@ -1,5 +1,5 @@
-// The batch of the coming step. A batch that cannot be read ends the run, but on all ranks at once: the error
-// is kept until the ranks have agreed to stop.
+// Reads the batch of the next step. A batch that cannot be read ends the run on all ranks together:
+// the error is stored until the ranks have agreed to stop.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,18 @@ namespace rondo {
 
 class BatchFeed {
  public:
-  // `run` outlives this.
+  // `run` must outlive this.
   explicit BatchFeed(Run& run) : run_(run) {}
 
-  // Reads the next training batch. Before the first step an error is thrown: nothing is lost yet.
+  // Reads the next training batch. Before the first step it throws errors, since nothing is
+  // lost yet.
   void fetch();
-  // The batch that `fetch` read. REQUIRES: no trouble().
+  // Returns the batch that `fetch` read. REQUIRES: no trouble().
   StepBatch take() { return std::move(batch_); }
-  double wait_s() const { return wait_s_; }  // how long `fetch` took
-  // Reads a batch of `data`; nullopt where it cannot be read, which is trouble.
+  double wait_s() const { return wait_s_; }  // duration of `fetch`
+  // Reads a batch of `data`. Returns nullopt if it cannot be read, and sets trouble().
   std::optional<StepBatch> read(DataLoader& data);
-  // Why this rank has no batch.
+  // Returns the error because of which this rank has no batch.
   const std::optional<Error>& trouble() const { return trouble_; }
 
  private:

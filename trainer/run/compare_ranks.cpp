@@ -1,3 +1,6 @@
+// Compares texts of settings and collectives between ranks. Each node may have its own copy of the
+// data and of other files, so paths are not compared. ProcessGroups::first_other_text finds the
+// first rank with another text; the functions here describe the difference.
 #include "trainer/run/compare_ranks.h"
 
 #include <fmt/format.h>
@@ -15,7 +18,7 @@
 namespace rondo {
 namespace {
 
-// Every node may have its own copy; the data's fingerprint is compared instead.
+// Paths are not compared, since every node may have its own copy. The data's fingerprint is.
 constexpr std::array<std::string_view, 10> kPaths = {
     "training.dataset_path",        "training.datasets",       "training.tokenizer",
     "training.token_cache",         "validation.dataset_path", "model.hf_assets_path",
@@ -42,30 +45,30 @@ std::vector<std::string> settings_to_compare(const JobConfig& config, const std:
 }
 
 std::string describe_settings(const std::string& rank_0, const std::string& other, int rank) {
-  std::vector<std::string> different;
+  std::vector<std::string> differing;
   for (const SettingChange& change : changed_settings(lines_of(rank_0), lines_of(other)))
-    different.push_back(
+    differing.push_back(
         fmt::format("{} is {} on rank 0 and {} on rank {}", change.key, change.before, change.now, rank));
-  const std::size_t rest = different.size() - std::min(different.size(), kShown);
-  different.resize(different.size() - rest);
+  const std::size_t rest = differing.size() - std::min(differing.size(), kShown);
+  differing.resize(differing.size() - rest);
   return fmt::format(
       "ranks were started with different settings: {}{}. Start all ranks with the same "
       "configuration, data and program",
-      fmt::join(different, "; "), rest > 0 ? fmt::format("; and {} more", rest) : "");
+      fmt::join(differing, "; "), rest > 0 ? fmt::format("; and {} more", rest) : "");
 }
 
 std::string describe_collectives(const std::string& text_of_first, const std::string& other, int first,
                                  int rank) {
   const std::vector<std::string> a = lines_of(text_of_first), b = lines_of(other);
   const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  // A rank that calls no more in a step stands at the name of its next one.
+  // A rank without further collectives in a function is at the name of its next function.
   const auto name_ends = [](const std::string& line) { return line.ends_with(':'); };
-  const auto named = std::find_if(std::make_reverse_iterator(in_a), a.rend(), name_ends);
-  const auto shown = [&](auto line, auto end) { return line == end || name_ends(*line) ? "" : *line; };
+  const auto name = std::find_if(std::make_reverse_iterator(in_a), a.rend(), name_ends);
+  const auto text_at = [&](auto line, auto end) { return line == end || name_ends(*line) ? "" : *line; };
   return fmt::format(
       "ranks {} and {} would call different collectives in {}; the first that differs: \"{}\" and \"{}\"",
-      first, rank, named == a.rend() ? "a step" : named->substr(0, named->size() - 1), shown(in_a, a.end()),
-      shown(in_b, b.end()));
+      first, rank, name == a.rend() ? "a step" : name->substr(0, name->size() - 1), text_at(in_a, a.end()),
+      text_at(in_b, b.end()));
 }
 
 void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups) {

@@ -1,7 +1,7 @@
-// Two sets of tensors are compared apart: shards among the ranks of dp_replicate, and what each rank has
-// whole among the ranks of its stage. A rank is compared with the most frequent hash of those that should
-// agree, so that of three replicas the odd one is named; of two, nobody can tell. Only then do two ranks
-// exchange a hash for each tensor.
+// Compares two sets of tensors separately: shards among the ranks of dp_replicate, and whole
+// tensors among the ranks of a stage. A rank is compared with the most frequent hash of the ranks
+// that should agree. So with three replicas the odd one is named; with two, either may be wrong.
+// Only after a difference do two ranks exchange a hash per tensor.
 #include "trainer/run/compare_replicas.h"
 
 #include <ATen/TensorOperators.h>
@@ -35,7 +35,7 @@ Hashes hashes_of(const std::vector<const StatePart*>& parts) {
   return hashes;
 }
 
-// As texts go through the store.
+// The form in which hashes are sent through the store.
 std::string text_of(const Hashes& hashes) {
   return {reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof hashes[0]};
 }
@@ -48,17 +48,17 @@ Hashes hashes_from(const std::string& text) {
 std::string describe(const OddRanks& ranks, const Hashes& usual, const Hashes& odd,
                      const std::vector<const StatePart*>& parts) {
   constexpr std::size_t kShown = 8;
-  std::vector<std::string> different;
+  std::vector<std::string> differing;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    if (usual[i] != odd[i]) different.push_back(parts[i]->name);
+    if (usual[i] != odd[i]) differing.push_back(parts[i]->name);
   const std::size_t shown = std::min(ranks.odd.size(), kShown);
   return fmt::format(
       "rank{} {}{} {} other bits than rank {} of {}{}{}", shown > 1 ? "s" : "",
       fmt::join(ranks.odd.begin(), ranks.odd.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
       shown < ranks.odd.size() ? fmt::format(" and {} more", ranks.odd.size() - shown) : "",
-      ranks.odd.size() > 1 ? "have" : "has", ranks.usual, different.front(),
-      different.size() > 1 ? fmt::format(", the first of {} tensors that differ", different.size()) : "",
-      ranks.tie ? "; which of them is right cannot be told" : "");
+      ranks.odd.size() > 1 ? "have" : "has", ranks.usual, differing.front(),
+      differing.size() > 1 ? fmt::format(", the first of {} tensors that differ", differing.size()) : "",
+      ranks.tie ? "; no hash has a majority, so either may be wrong" : "");
 }
 
 std::optional<std::string> find_drift_of(const std::vector<const StatePart*>& parts, const Mesh& mesh,
@@ -75,7 +75,7 @@ std::optional<std::string> find_drift_of(const std::vector<const StatePart*>& pa
   const std::string sentence =
       groups.broadcast_text("replicas/odd", groups.rank() == odd ? describe(*ranks, usual, mine, parts) : "",
                             static_cast<int>(odd));
-  groups.barrier();  // rank 0, which holds the texts, may leave now
+  groups.barrier();  // rank 0, whose store has the texts, may leave after this
   return sentence;
 }
 
@@ -101,13 +101,13 @@ std::optional<OddRanks> first_odd_ranks(const std::vector<std::int64_t>& hashes,
     for (const std::int64_t rank : ranks) ++count[hash(rank)];
     if (count.size() == 1) continue;
     const auto rarer = [&](std::int64_t a, std::int64_t b) { return count[hash(a)] < count[hash(b)]; };
-    OddRanks found{*std::max_element(ranks.begin(), ranks.end(), rarer), {}};
+    OddRanks result{*std::max_element(ranks.begin(), ranks.end(), rarer), {}};
     for (const std::int64_t rank : ranks) {
-      if (hash(rank) == hash(found.usual)) continue;
-      found.odd.push_back(rank);
-      found.tie = found.tie || !rarer(rank, found.usual);
+      if (hash(rank) == hash(result.usual)) continue;
+      result.odd.push_back(rank);
+      result.tie = result.tie || !rarer(rank, result.usual);
     }
-    return found;
+    return result;
   }
   return std::nullopt;
 }

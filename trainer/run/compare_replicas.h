@@ -1,11 +1,11 @@
 // Finds ranks whose state has drifted apart although they should hold the same bits: shards of
-// replicas (DDP, HSDP), and what all ranks, or all ranks of a stage, hold whole. A memory or a GPU
-// that fails causes it, or a node with other weights, and no number of a step shows it.
+// replicas (DDP, HSDP), and tensors that all ranks, or all ranks of a stage, hold whole. The causes
+// are failing memory, a failing GPU, or a node with other weights. No number of a step shows it.
 //
-// Note [Bit sums]: the bits of a tensor are read as 64-bit words, and every 64th word is added, modulo 2^64:
-// 64 sums a tensor. Integer sums are exact in any order, so every device gives the same ones, where the
-// tensor lies, in one pass and without a copy of it. A single flipped bit always changes them. Two swapped
-// words of one sum would not; that is no way in which replicas drift.
+// Note [Bit sums]: the bits of a tensor are read as 64-bit words, and every 64th word is added,
+// modulo 2^64: 64 sums per tensor. Integer sums are exact in any order. So every device computes
+// the same sums, in one pass and without a copy of the tensor. A single flipped bit always changes
+// them. Two swapped words of one sum do not, but replicas do not drift in that way.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,14 +21,14 @@
 
 namespace rondo {
 
-// i64 [64] on the device of `tensor`, which is contiguous, of any dtype and size.
+// Returns i64 [64] on the device of `tensor`. REQUIRES: `tensor` is contiguous; any dtype and size.
 at::Tensor bit_sums(const at::Tensor& tensor);
 
-// Returns one sentence that names the ranks and the first tensor, or nullopt where nothing differs.
-// Collective; all ranks get one answer. `parts` are the same in the same order on all ranks of a
-// stage. Reads what has copies once: 12 bytes per parameter of the shard with fp32 weights and
-// AdamW. 512 bytes per tensor are copied to the host, and ranks exchange two numbers; they exchange
-// hashes of single tensors only where something differs.
+// Returns a sentence that names the ranks and the first tensor, or nullopt if nothing differs.
+// Collective; all ranks get the same result. `parts` are the same in the same order on all ranks of
+// a stage. Reads replicated tensors once: 12 bytes per parameter of the shard with fp32 weights and
+// AdamW. Copies 512 bytes per tensor to the host. Ranks exchange two numbers, and hashes of single
+// tensors only after a difference.
 std::optional<std::string> find_drift(const std::vector<StatePart>& parts, const Mesh& mesh,
                                       ProcessGroups& groups);
 
@@ -36,10 +36,10 @@ std::optional<std::string> find_drift(const std::vector<StatePart>& parts, const
 struct OddRanks {
   std::int64_t usual = 0;         // the first rank with the most frequent hash
   std::vector<std::int64_t> odd;  // ranks with another hash, at least one
-  bool tie = false;               // as many ranks have either hash
+  bool tie = false;               // several hashes are equally frequent
 };
-// `hashes` has one hash per rank. Ranks that differ in `axes` only should agree. Returns nullopt
-// where they do.
+// Returns the first ranks that disagree, or nullopt. `hashes` has one hash per rank. Ranks that
+// differ in `axes` only should agree.
 std::optional<OddRanks> first_odd_ranks(const std::vector<std::int64_t>& hashes, const Mesh& mesh, Axes axes);
 
 }  // namespace rondo

@@ -1,3 +1,5 @@
+// Checks each step's numbers and, at the configured steps, the state. The messages name the step
+// whose state is intact, since the update of a failed step is skipped on the device.
 #include "trainer/run/guards.h"
 
 #include <fmt/format.h>
@@ -27,25 +29,25 @@ void Guards::refuse(const StepResult& result, std::int64_t step) const {
       ExitCode::numerics,
       fmt::format(
           "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
-          "optimizer.lr or training.max_norm, or look at the batch",
+          "optimizer.lr or training.max_norm, or inspect the batch",
           step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step - 1));
 }
 
 void Guards::count_skipped(const StepResult& result, std::int64_t step) {
   skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
   if (!result.skipped) return;
-  const std::string what = fmt::format(
-      "step {}: {:.0f} rows of tokens found no room on the ranks of their experts; the step is "
+  const std::string message = fmt::format(
+      "step {}: {:.0f} rows of tokens did not fit on the ranks of their experts; the step is "
       "skipped",
       step, result.dropped_tokens);
-  if (run_.environment.rank == 0) log_warning(what);
+  if (run_.environment.rank == 0) log_warning(message);
   if (skipped_in_a_row_ < kMostSkipped) return;
   throw Error(
       ExitCode::numerics,
       fmt::format("{}, as were the {} before it; parameters and optimizer state are as after step {}. Raise "
-                  "parallelism.expert_capacity_factor = {}, set it to 0 (room for all that can come), or set "
+                  "parallelism.expert_capacity_factor = {}, set it to 0 (room for every row), or set "
                   "parallelism.expert_overflow = \"drop\"",
-                  what, kMostSkipped - 1, step - kMostSkipped,
+                  message, kMostSkipped - 1, step - kMostSkipped,
                   run_.config.parallelism.expert_capacity_factor));
 }
 
@@ -70,8 +72,8 @@ void Guards::refuse_drift() {
   throw Error(
       ExitCode::numerics,
       run_.steps_read == 0
-          ? fmt::format("the state that this run begins with is not the same on all ranks: {}. Are the "
-                        "nodes' copies of checkpoint.initial_load_path the same?",
+          ? fmt::format("the initial state of this run differs between ranks: {}. Check that all nodes "
+                        "have the same checkpoint.initial_load_path",
                         *drift)
           : fmt::format("step {}: ranks that should hold the same state have drifted apart: {}. "
                         "Restart from the last checkpoint (the same command does); if it happens "

@@ -1,6 +1,6 @@
-// What can fail cheaply comes first: device, model, data and compilation need neither weights nor other ranks.
-// Ranks compare their collectives before further groups are created, since ranks with different graphs would
-// wait for each other for ever.
+// Prepares a run. The checks that are cheap come first: device, model, data and compilation need
+// neither weights nor other ranks. Ranks compare their collectives before further groups are
+// created, since ranks with different graphs would wait for each other for ever.
 #include "trainer/run/run.h"
 
 #include <ATen/Context.h>
@@ -24,27 +24,27 @@
 namespace rondo {
 namespace {
 
-constexpr std::chrono::seconds kReadPatience{60};  // with a disk or a file server that fails
+constexpr std::chrono::seconds kReadPatience{60};  // for retries on a failing disk or file server
 
-// A rank that stands still reports it before the others' collectives give it up.
+// A rank that makes no progress reports it before the collectives of other ranks time out.
 StepWatch::Patience patience_of(const Comm& comm) {
   const std::chrono::milliseconds limit(800 * comm.train_timeout_seconds);
   return {limit, std::chrono::seconds(comm.init_timeout_seconds),
           std::min<std::chrono::milliseconds>(std::chrono::seconds(1), limit / 8)};
 }
 
-StepProgram compiled(const Run& run, const std::filesystem::path& graph_folder) {
+StepProgram compile_program(const Run& run, const std::filesystem::path& graph_folder) {
   return compile_step(run.config, run.layout, run.pipeline, run.environment.rank, run.model,
                       compile_request(run.config, run.device.type(), graph_folder, run.matmuls));
 }
 
-// All ranks repeat a step or none does.
-void agree_on_repeats(Run& run, const Telemetry& tell) {
+// Drops the repeat of steps on all ranks if it does not fit on any of them.
+void agree_on_repeats(Run& run, const Telemetry& telemetry) {
   StepProgram& program = *run.program;
   if (program.repeat.empty()) return;
   const bool fits = program.repeat_fits(run.device.tensor_bytes);
   if (run.groups->maximum({fits ? 0 : 1})[0] == 0) return;
-  tell.warn(fmt::format(
+  telemetry.warn(fmt::format(
       "a step whose experts overflow is skipped: to repeat it with room for all rows, a rank would need "
       "{:.1f} GiB, and has {:.1f}; parallelism.expert_overflow = \"drop\" trains on without such rows",
       static_cast<double>(planned_memory(program).total_bytes()) / (1 << 30),
@@ -70,7 +70,7 @@ std::vector<std::string> Run::settings() const {
       fmt::format("data (documents and tokenizer) = {:016x}", data->state().fingerprint)};
   if (validation_data)
     more.push_back(fmt::format("validation data = {:016x}", validation_data->state().fingerprint));
-  // Ranks write one checkpoint: at the first save a difference would be found too late.
+  // Ranks write one checkpoint. Without this line a difference would show at the first save only.
   if (config.checkpoint.enable)
     more.push_back("checkpoint folder = " +
                    std::filesystem::weakly_canonical(checkpoint_root(config)).string());
@@ -91,12 +91,13 @@ RunCosts Run::costs() const {
 
 void open(Run& run) {
   const JobConfig& config = run.config;
-  // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
+  // Selects deterministic kernels, but does not fill new memory: a plan may share it with
+  // an operand.
   at::globalContext().setDeterministicAlgorithms(config.debug.deterministic, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   run.device = take_device(config, run.environment);
   run.model = make_decoder(config.model.name, config.model.sizes);
-  // Shorter than the patience of the ranks that wait for this one.
+  // Shorter than the timeout of the ranks that wait for this one.
   set_read_patience(std::min(kReadPatience, std::chrono::seconds(config.comm.train_timeout_seconds) / 2));
   run.tokenizer = load_tokenizer(tokenizer_name(config));
   check_vocabulary(*run.tokenizer, run.model->vocabulary());
@@ -106,19 +107,19 @@ void open(Run& run) {
         std::make_unique<DataLoader>(validation_data(config, run.layout, run.environment), *run.tokenizer);
 }
 
-void compile(Run& run, const Telemetry& tell) {
+void compile(Run& run, const Telemetry& telemetry) {
   if (run.matmuls) check_measured_on(*run.matmuls, run.config.compile.matmul_algorithms, run.device.name);
-  tell(&Report::log_experts, *run.model, step_options(run.config, run.layout, run.environment.rank));
+  telemetry(&Report::log_experts, *run.model, step_options(run.config, run.layout, run.environment.rank));
   if (!InputSharding(run.layout.mesh).follows_layout())
-    tell.warn(
+    telemetry.warn(
         "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
-        "checked at each start; `rondo prove` checks it by playing steps");
-  run.program = std::make_unique<StepProgram>(
-      compiled(run, tell.is_writer() ? tell.report()->folder().graph_folder() : std::filesystem::path()));
-  tell(&Report::log_compiled, *run.program);
+        "checked at each start; `rondo prove` checks it");
+  run.program = std::make_unique<StepProgram>(compile_program(
+      run, telemetry.is_writer() ? telemetry.report()->folder().graph_folder() : std::filesystem::path()));
+  telemetry(&Report::log_compiled, *run.program);
 }
 
-void init_process_groups(Run& run, const Telemetry& tell) {
+void init_process_groups(Run& run, const Telemetry& telemetry) {
   const JobConfig& config = run.config;
   const int rank = run.environment.rank;
   const std::vector<const CompiledStep*> steps = run.program->all();
@@ -126,20 +127,21 @@ void init_process_groups(Run& run, const Telemetry& tell) {
     const bool records = std::any_of(
         steps.begin(), steps.end(), [](const CompiledStep* step) { return !step->graph().segments.empty(); });
     const std::string settings = prepare_nccl(records);
-    if (!settings.empty()) tell.info("recorded collectives: " + settings);
+    if (!settings.empty()) telemetry.info("recorded collectives: " + settings);
   }
   comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));
   run.groups = std::make_unique<ProcessGroups>(run.environment, run.layout.mesh.group(kAllAxes).name,
                                                std::chrono::seconds(config.comm.init_timeout_seconds),
                                                run.device.device);
   compare_settings(run.settings(), *run.groups);
-  agree_on_repeats(run, tell);
+  agree_on_repeats(run, telemetry);
   compare_collectives(run.program->all(), run.layout.mesh, *run.groups);
   run.groups->add(process_groups(config, run.layout, run.pipeline, rank));
   name_crash_file(run);
-  // Only now has rank 0 taken the folder. Compiling again is cheaper than keeping the texts of all graphs.
+  // Rank 0 has the folder from here on. A second compilation is cheaper than keeping the texts of
+  // all graphs.
   if (config.compile.dump_ranks == DumpRanks::all && rank != 0 && config.compile.dump != GraphDump::none)
-    compiled(run, RunFolder::graph_folder_of(config.job.dump_folder, rank));
+    compile_program(run, RunFolder::graph_folder_of(config.job.dump_folder, rank));
 }
 
 void init_state(Run& run, std::function<void(const std::string&)> on_hang) {

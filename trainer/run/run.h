@@ -1,4 +1,5 @@
-// What one rank of a run owns, and how it is prepared. The trainer and `rondo eval` share these parts.
+// The objects that one rank of a run owns, and the functions that create them. The trainer and
+// `rondo eval` share them.
 #pragma once
 
 #include <chrono>
@@ -24,10 +25,10 @@
 
 namespace rondo {
 
-// Members are destroyed from the bottom up: executors and their recordings before the process groups that
-// they use.
+// Members are destroyed from the bottom up: executors and their recordings before the process
+// groups that they use.
 struct Run {
-  // `config` outlives the run. Throws Error(config) where the layout is impossible.
+  // `config` must outlive the run. Throws Error(config) if the layout is impossible.
   Run(const JobConfig& config, const RankEnvironment& environment);
 
   const JobConfig& config;
@@ -47,31 +48,33 @@ struct Run {
   TrainingProgress progress;    // counts the steps in flight
   std::int64_t steps_read = 0;  // since the process started
 
-  // A seed checkpoint is step 0 alone.
+  // Returns the last step of the run: 0 for a seed checkpoint.
   std::int64_t last_step() const {
     return config.checkpoint.create_seed_checkpoint ? 0 : config.training.steps;
   }
   bool is_over() const { return progress.step == last_step(); }
   bool validates(std::int64_t step) const;
-  // Lines "key = value" of all that decides the numbers of the run and could differ between nodes.
+  // Returns lines "key = value" of everything that determines the numbers of the run and could
+  // differ between nodes.
   std::vector<std::string> settings() const;
   RunCosts costs() const;
 };
 
-// Each of these needs those before it.
+// The following functions are called in this order; each needs the results of the previous ones.
 
-// Takes the device, builds the model, opens tokenizer and data. Needs neither weights nor other ranks.
+// Selects the device, builds the model, opens tokenizer and data. Needs neither weights nor other
+// ranks.
 void open(Run& run);
 // Traces and compiles the step.
-void compile(Run& run, const Telemetry& tell);
-// Joins the other ranks, and compares settings and collectives with theirs before any group waits for another.
-// Throws Error(config), Error(graph) or Error(peer).
-void init_process_groups(Run& run, const Telemetry& tell);
-// Initialises the weights and binds the executors to the state. `on_hang` is called, from a thread of its own,
-// when a step makes no progress.
+void compile(Run& run, const Telemetry& telemetry);
+// Joins the other ranks, and compares settings and collectives with theirs before it creates
+// further groups. Throws Error(config), Error(graph) or Error(peer).
+void init_process_groups(Run& run, const Telemetry& telemetry);
+// Initialises the weights and binds the executors to the state. `on_hang` is called from a separate
+// thread when a step makes no progress.
 void init_state(Run& run, std::function<void(const std::string&)> on_hang);
 
-// Where a crash of this rank is written: below the run folder, once that is this run's.
+// Sets the file of this rank's crash report, in the run folder. REQUIRES: the folder is this run's.
 void name_crash_file(const Run& run);
 
 }  // namespace rondo

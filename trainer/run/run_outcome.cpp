@@ -1,6 +1,6 @@
-// Exit codes are decided here and nowhere else. Every way out of a run, normal or by an exception, becomes
-// one RunOutcome, so that log, exit.json and the launcher's file say the same. Errors of ours carry their
-// code; LibTorch's are told apart by type, the most special first.
+// Chooses the exit code of a run; no other place does. Every end of a run, normal or by an
+// exception, becomes one RunOutcome, so that log, exit.json and the launcher's file agree. An Error
+// carries its code. LibTorch's errors are classified by type, the most derived first.
 #include "trainer/run/run_outcome.h"
 
 #include <c10/util/Exception.h>
@@ -23,7 +23,7 @@
 namespace rondo {
 namespace {
 
-void tell_launcher_error(const RunOutcome& end) {
+void write_launcher_error(const RunOutcome& end) {
   const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (file == nullptr) return;
   const auto seconds = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
@@ -32,40 +32,43 @@ void tell_launcher_error(const RunOutcome& end) {
   std::ofstream(file) << nlohmann::json{{"message", {{"message", end.reason}, {"extraInfo", extra}}}} << "\n";
 }
 
-// Without the advice at its end: a setting that does not go with recordings.
+// Returns the first line without the advice at its end, a setting that recordings do not support.
 std::string first_line(const char* text) {
   const std::string whole = text;
   return whole.substr(0, std::min(whole.find('\n'), whole.find(" If reserved but unallocated memory is")));
 }
 
-// LibTorch's allocator, the CUDA runtime (for pinned memory, streams, graphs) and cuBLAS tell it in their own
-// ways.
-bool is_full(const c10::Error& error, const std::string& what) {
+// Returns whether GPU memory was exhausted. LibTorch's allocator, the CUDA runtime (for pinned
+// memory, streams, graphs) and cuBLAS report it in different ways.
+bool is_out_of_memory(const c10::Error& error, const std::string& message) {
   constexpr int kMemoryAllocation = 2;  // cudaErrorMemoryAllocation
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
-  if (const auto* const of_runtime = dynamic_cast<const c10::AcceleratorError*>(&error))
-    return of_runtime->get_error_code() == kMemoryAllocation;
-  return what.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
+  if (const auto* const runtime_error = dynamic_cast<const c10::AcceleratorError*>(&error))
+    return runtime_error->get_error_code() == kMemoryAllocation;
+  return message.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
 }
 
-// What no program can cause. A kernel of ours may be behind a failed launch or a wrong address.
-bool is_broken(const c10::Error& error) {
-  // Of cudaError: devices unavailable, an ECC and an NVLink error that could not be corrected.
-  constexpr std::array kOfTheMachine = {46, 214, 220};
-  const auto* const of_runtime = dynamic_cast<const c10::AcceleratorError*>(&error);
-  return of_runtime != nullptr && std::find(kOfTheMachine.begin(), kOfTheMachine.end(),
-                                            of_runtime->get_error_code()) != kOfTheMachine.end();
+// Returns whether the hardware failed. A failed launch or an illegal address does not count, since
+// a kernel may cause it.
+bool is_hardware_failure(const c10::Error& error) {
+  // Values of cudaError: devices unavailable, an uncorrectable ECC error, an uncorrectable
+  // NVLink error.
+  constexpr std::array kHardwareErrors = {46, 214, 220};
+  const auto* const runtime_error = dynamic_cast<const c10::AcceleratorError*>(&error);
+  return runtime_error != nullptr && std::find(kHardwareErrors.begin(), kHardwareErrors.end(),
+                                               runtime_error->get_error_code()) != kHardwareErrors.end();
 }
 
-// By a signal, where no step was agreed on.
+// Returns the outcome of a signal after which the ranks agreed on no step.
 RunOutcome interrupted(int signal, std::int64_t step) {
   return {128 + signal, signal,
           "stopped by " + describe(StopRequest::signal, signal) + " after step " + std::to_string(step) +
               "; nothing was saved"};
 }
 
-// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure. What was
-// under way is written down either way: a launcher stops the ranks that are left.
+// Returns the outcome after a peer was lost. A peer that stops first breaks this rank's
+// collectives, so a stop request of this rank makes it a stop, not a failure. Collectives in flight
+// are recorded in both cases, since a launcher stops the remaining ranks.
 RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConfig& config,
                      const RankEnvironment& environment) {
   const std::string details = write_comm_trace(config, environment, reason);
@@ -73,8 +76,8 @@ RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConf
   return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
 }
 
-// Rank 0 writes it, if the folder is this run's: a start that was refused leaves it as it was. What another
-// rank died of, the launcher knows and writes over a mere "lost contact" of rank 0.
+// Writes exit.json on rank 0 if the folder is this run's; a refused start leaves the folder
+// unchanged. The launcher replaces a "lost contact" of rank 0 with the failure of the other rank.
 void write_exit_json(Report* report, const RunOutcome& end) {
   if (report == nullptr || !report->folder().has_begun()) return;
   try {
@@ -95,23 +98,23 @@ RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& conf
     end.exit_code = static_cast<int>(stop.code);
     end.reason +=
         (stop.details.empty() ? "" : ": " + stop.details) +
-        (stop.saved ? "; it is saved, and the same command goes on from there" : "; nothing was saved");
+        (stop.saved ? "; it is saved, and the same command resumes from there" : "; nothing was saved");
     return end;
   }
   if (stop.saved) {
     end.exit_code = static_cast<int>(ExitCode::requeue);
-    end.reason += "; it is saved, and the same command goes on from there";
+    end.reason += "; it is saved, and the same command resumes from there";
     if (stop.request == StopRequest::stop_file) end.reason += " once STOP is deleted";
   } else if (saves) {
     end.exit_code = static_cast<int>(ExitCode::resources);
-    end.reason += "; the save failed, and the same command goes on from the checkpoint before";
+    end.reason += "; the save failed, and the same command resumes from the previous checkpoint";
     return end;
   } else {
     end.exit_code = static_cast<int>(ExitCode::do_not_requeue);
     end.reason += config.checkpoint.load_only ? "; nothing was saved (checkpoint.load_only)"
                                               : "; nothing was saved (checkpoint.enable = true saves)";
   }
-  // What a shell expects of an interrupted program; and of one that saved nothing.
+  // The exit code that shells expect of an interrupted program; also if nothing was saved.
   if (end.signal && (*end.signal == SIGINT || !stop.saved)) end.exit_code = 128 + *end.signal;
   return end;
 }
@@ -131,22 +134,22 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body,
     if (const std::string full = lack_of_memory(error.what_without_backtrace()); !full.empty())
       return {static_cast<int>(ExitCode::resources), std::nullopt,
               "the GPU is out of memory in a collective: " + full +
-                  "; NCCL's buffers are not in the plan: leave them more, with a smaller batch or another "
-                  "compile.memory_policy, or have fewer groups"};
+                  "; NCCL's buffers are not in the plan: leave more memory for them with a smaller batch or "
+                  "another compile.memory_policy, or use fewer groups"};
     return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
                          first_line(error.what_without_backtrace()),
                      steps_done(), config, environment);
   } catch (const c10::Error& error) {
-    const std::string what = first_line(error.what_without_backtrace());
+    const std::string message = first_line(error.what_without_backtrace());
     const auto resources = [](const std::string& reason) {
       return RunOutcome{static_cast<int>(ExitCode::resources), std::nullopt, reason};
     };
-    if (is_full(error, what))
-      return resources("the GPU is out of memory: " + what +
-                       "; `rondo plan` says what a step needs and what would make it fit");
-    if (is_broken(error))
-      return resources("the GPU failed: " + what + "; `nvidia-smi -q` tells more, try another GPU");
-    return internal(what);
+    if (is_out_of_memory(error, message))
+      return resources("the GPU is out of memory: " + message +
+                       "; `rondo plan` prints what a step needs and what would make it fit");
+    if (is_hardware_failure(error))
+      return resources("the GPU failed: " + message + "; `nvidia-smi -q` shows more; try another GPU");
+    return internal(message);
   } catch (const std::bad_alloc&) {
     return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
   } catch (const std::exception& error) {
@@ -154,13 +157,13 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body,
   }
 }
 
-void tell(const RunOutcome& end, Report* report) {
+void report_outcome(const RunOutcome& end, Report* report) {
   write_exit_json(report, end);
   if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
     log_warning(end.reason);
   } else if (end.exit_code != 0) {
     log_error(end.reason);
-    tell_launcher_error(end);
+    write_launcher_error(end);
   }
 }
 

@@ -1,5 +1,6 @@
-// The last checkpoint is full, so that the run can be extended; exports stand beside it. What takes one rank
-// long comes last, when the others wait in no collective any more.
+// Restores and saves the state of a run. The last checkpoint is full, so that the run can be
+// extended; exports are written next to it. Long work of one rank comes last, after the last
+// collective that others would wait in.
 #include "trainer/run/saves.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ RestoreRequest Saves::request() const {
 bool Saves::accept_start() {
   const JobConfig& config = run_.config;
   const Checkpoint& c = config.checkpoint;
-  if (c.enable) start_ = check_start(request(), /*first=*/tell_.is_writer());
+  if (c.enable) start_ = check_start(request(), /*first=*/telemetry_.is_writer());
   if (c.create_seed_checkpoint && start_.done.value_or(0) != 0)
     throw Error(
         ExitCode::config,
@@ -31,20 +32,20 @@ bool Saves::accept_start() {
                     "choose another job.dump_folder",
                     *start_.done));
   if (start_.finished) {
-    tell_.info(
-        fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; more "
-                    "training.steps go on from there",
+    telemetry_.info(
+        fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; raise "
+                    "training.steps to continue",
                     start_.checkpoint.string(), *start_.done, config.training.steps));
     return false;
   }
-  if (!tell_.is_writer()) return true;
+  if (!telemetry_.is_writer()) return true;
   if (c.enable && !c.load_only) lock_ = checkpoint::lock_root(checkpoint_root(config));
-  tell_(&Report::begin, start_.done ? std::optional(Resumed{*start_.done, start_.begun}) : std::nullopt);
-  if (!known_microbatches(config))  // else the configuration's notes have it
+  telemetry_(&Report::begin, start_.done ? std::optional(Resumed{*start_.done, start_.begun}) : std::nullopt);
+  if (!known_microbatches(config))  // otherwise a note of the configuration says so
     if (const std::string note = few_microbatches(config, run_.layout.microbatches); !note.empty())
       log_warning(note);
   name_crash_file(run_);
-  tell_(&Report::log_training, run_.costs());
+  telemetry_(&Report::log_training, run_.costs());
   return true;
 }
 
@@ -59,22 +60,23 @@ void Saves::restore() {
   progress = restored.progress;
   run_.data->restore(progress.data);
   if (restored.resumed)
-    tell_(&Report::resumed, progress.step, restored.from, reading.seconds());
+    telemetry_(&Report::resumed, progress.step, restored.from, reading.seconds());
   else if (!restored.from.empty())
-    tell_.info((c.initial_load_model_only ? "begins with the weights of " : "begins with all the state of ") +
-               restored.from.string());
+    telemetry_.info(
+        (c.initial_load_model_only ? "starts from the weights of " : "starts from the full state of ") +
+        restored.from.string());
   if (c.load_only) return;
   if (restored.went_back) set_aside_newer(root);
   const bool writes = run_.layout.mesh.coordinate(run_.groups->rank(), Axis::dp_replicate) == 0;
   saver_ = std::make_unique<CheckpointSaver>(
       c, root, identity_of(run_.config, run_.layout, run_.environment, run_.settings()), *run_.groups,
-      tell_.report(), writes);
+      telemetry_.report(), writes);
   if (restored.resumed) saver_->counts_as_saved(progress.step);
 }
 
-// The run goes on from an older step: later checkpoints are no part of it any more.
+// Moves later checkpoints of a run that went back to an older step; they do not belong to it.
 void Saves::set_aside_newer(const std::filesystem::path& root) {
-  if (!tell_.is_writer()) return;
+  if (!telemetry_.is_writer()) return;
   if (const auto aside = checkpoint::set_aside_newer(root, run_.progress.step))
     log_warning(
         fmt::format("checkpoints of steps after {} were moved to {}", run_.progress.step, aside->string()));
@@ -88,7 +90,7 @@ bool Saves::due() const {
 void Saves::save() {
   if (!saver_) return;
   const progress::Work saving(progress::Doing::saving);
-  const Telemetry::Pause pause(tell_);
+  const Telemetry::Pause pause(telemetry_);
   saver_->save(run_.state->parts(), run_.progress);
 }
 
@@ -96,7 +98,7 @@ void Saves::settle() {
   if (saver_) saver_->settle();
 }
 
-void Saves::hurry() {
+void Saves::stop_pruning() {
   if (saver_) saver_->stop_pruning();
 }
 
@@ -112,33 +114,33 @@ void Saves::finish() {
   if (!is_saved())
     throw Error(ExitCode::resources,
                 "the last step could not be saved; see the warning above. Free space, and "
-                "run the same command to go on from the last checkpoint");
-  save_weights_beside();
+                "run the same command to resume from the last checkpoint");
+  save_weights_alone();
   run_.groups->barrier();
   saver_->finish_pruning();
-  if (run_.config.checkpoint.last_save_in_hf && tell_.is_writer()) export_weights();
+  if (run_.config.checkpoint.last_save_in_hf && telemetry_.is_writer()) export_weights();
 }
 
-void Saves::save_weights_beside() {
+void Saves::save_weights_alone() {
   const Checkpoint& c = run_.config.checkpoint;
   if (!c.last_save_model_only) return;
-  const std::filesystem::path there =
+  const std::filesystem::path folder =
       checkpoint_root(run_.config) / fmt::format("step-{}{}", run_.progress.step, checkpoint::kWeights);
-  // Rank 0 says whether a run that ended before has saved them.
-  if (run_.groups->maximum({tell_.is_writer() && checkpoint::has_mark(there)})[0] != 0) return;
+  // Rank 0 knows whether an earlier run has saved them.
+  if (run_.groups->maximum({telemetry_.is_writer() && checkpoint::has_mark(folder)})[0] != 0) return;
   if (!saver_->save_model(run_.state->parts(), run_.progress, c.export_dtype, checkpoint::kWeights))
     throw Error(ExitCode::resources,
                 fmt::format("the weights alone could not be saved to {}; see the warning above. The full "
-                            "checkpoint is there: free space and run the same command again",
-                            there.string()));
+                            "checkpoint is saved: free space and run the same command again",
+                            folder.string()));
 }
 
-// Rank 0 converts the checkpoint that was just committed.
+// Converts the last checkpoint on rank 0.
 void Saves::export_weights() {
   const std::filesystem::path root = checkpoint_root(run_.config);
   const std::string name = fmt::format("step-{}", run_.progress.step);
-  if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
-  hugging_face::remove_unfinished(root / (name + "-hf"));      // of a run that was killed here
+  if (std::filesystem::exists(root / (name + "-hf"))) return;  // from an earlier run
+  hugging_face::remove_unfinished(root / (name + "-hf"));      // from a killed run
   export_to_hugging_face(root / name, root / (name + "-hf"),
                          {run_.config.checkpoint.export_dtype, tokenizer_name(run_.config)});
   log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());

@@ -1,5 +1,6 @@
-// What a run begins with and what it leaves: the checkpoint or weights that it restores, the checkpoints on the
-// way, the last one and its exports. All ranks call the same functions at the same steps: saving is collective.
+// Restores the checkpoint or weights that a run starts from, and saves its checkpoints, the
+// last one and its exports. All ranks call the same functions at the same steps, since saving
+// is collective.
 #pragma once
 
 #include <cstdint>
@@ -17,51 +18,52 @@ namespace rondo {
 
 class Saves {
  public:
-  // Both outlive this.
-  Saves(Run& run, const Telemetry& tell) : run_(run), tell_(tell) {}
+  // Both arguments must outlive this.
+  Saves(Run& run, const Telemetry& telemetry) : run_(run), telemetry_(telemetry) {}
 
-  // Looks at what the run would begin with, and throws what `restore` would. Only then the run folder and the
-  // checkpoint folder become this run's. False: all steps are done already, and nothing was changed.
+  // Checks what the run would start from, and throws what `restore` would throw. After that the run
+  // folder and the checkpoint folder become this run's. Returns false if all steps were done
+  // before; then nothing has changed.
   bool accept_start();
   // Loads a checkpoint or weights over the initialised state, and opens the saver. Collective.
   void restore();
 
-  // Whether this run saves checkpoints.
+  // Returns whether this run saves checkpoints.
   bool enabled() const { return saver_ != nullptr; }
-  // Whether a save is due after the current step.
+  // Returns whether a save is due after the current step.
   bool due() const;
-  // Saves the state; does nothing where nothing is saved. REQUIRES: no steps in flight.
+  // Saves the state if this run saves checkpoints. REQUIRES: no steps in flight.
   void save();
-  // A save is being written: on this rank, or on any.
+  // Return whether this rank is writing a save, and whether any rank may be.
   bool writing() const { return under_way() && saver_->writing(); }
   bool under_way() const { return saver_ && saver_->under_way(); }
-  // Waits for all ranks' parts of the save under way and commits it.
+  // Waits for all ranks' parts of an unfinished save and commits it.
   void settle();
-  // The last step that was saved; -1: none.
+  // Returns the last saved step; -1: none.
   std::int64_t last_saved_step() const { return saver_ ? saver_->last_saved_step() : -1; }
   bool is_saved() const { return last_saved_step() == run_.progress.step; }
 
-  // Before the save of a run that is asked to end: from here on nothing old is deleted.
-  void hurry();
-  // Commits the last checkpoint and writes what is asked for beside it. Throws Error(resources) where that
-  // fails. REQUIRES: the last step was saved, if it could be.
+  // Deletes no checkpoint from here on. Called before the save of a run with a stop request.
+  void stop_pruning();
+  // Commits the last checkpoint and writes the requested exports next to it. Throws
+  // Error(resources) on a failure. REQUIRES: the last step was saved, if it could be.
   void finish();
   // Writes step 0 alone. Throws Error(resources).
   void save_seed();
-  // Waits for what is still being written; deletes nothing more.
+  // Waits for an unfinished write; deletes no more checkpoints.
   void close() { saver_.reset(); }
 
  private:
   RestoreRequest request() const;
   void set_aside_newer(const std::filesystem::path& root);
-  void save_weights_beside();
+  void save_weights_alone();
   void export_weights();
 
   Run& run_;
-  const Telemetry& tell_;
+  const Telemetry& telemetry_;
   Start start_;
-  std::optional<FolderLock> lock_;          // rank 0's
-  std::unique_ptr<CheckpointSaver> saver_;  // nullptr: nothing is saved
+  std::optional<FolderLock> lock_;          // held by rank 0
+  std::unique_ptr<CheckpointSaver> saver_;  // nullptr: this run saves nothing
 };
 
 }  // namespace rondo

@@ -1,3 +1,6 @@
+// Runs steps with a lag of at most one. A step is issued, then the oldest step is read when two are
+// in flight or something needs its result. Everything that is reported about a step is collected
+// when it is issued, since progress counts later steps when its numbers arrive.
 #include "trainer/run/steps_in_flight.h"
 
 #include <chrono>
@@ -7,8 +10,8 @@
 
 namespace rondo {
 
-StepsInFlight::StepsInFlight(Run& run, Guards& guards, const Telemetry& tell)
-    : run_(run), guards_(guards), tell_(tell) {
+StepsInFlight::StepsInFlight(Run& run, Guards& guards, const Telemetry& telemetry)
+    : run_(run), guards_(guards), telemetry_(telemetry) {
   const std::filesystem::path folder = run.config.job.dump_folder;
   const Profiling& p = run.config.profiling;
   const RankEnvironment& e = run.environment;
@@ -20,7 +23,7 @@ StepsInFlight::StepsInFlight(Run& run, Guards& guards, const Telemetry& tell)
 void StepsInFlight::begin(BatchFeed& feed) {
   const std::int64_t step = run_.progress.step + 1;
   progress::at_step(step);
-  // Two steps whose numbers are read together would share one time.
+  // Two steps that are read together would share one measured time.
   if (reads_at_once(step)) finish();
   if (profile_) profile_->step_begins(step);
   std::optional<StepResult> result;
@@ -39,7 +42,7 @@ void StepsInFlight::issue(BatchFeed& feed) {
   const LrScheduler& s = run_.config.lr_scheduler;
   TrainingProgress& progress = run_.progress;
   const Mesh& mesh = run_.layout.mesh;
-  // The graph takes fp32: what is reported is what was used.
+  // The graph takes fp32, so the reported value is the one in use.
   const float learning_rate = static_cast<float>(
       run_.config.optimizer.lr *
       lr_factor(progress.schedule_step, schedule_steps(run_.config), s.decay_type, s.min_lr_factor));
@@ -62,7 +65,7 @@ void StepsInFlight::issue(BatchFeed& feed) {
                     .validates = run_.validates(progress.step)});
 }
 
-// Whether the host has to read a step before it begins the next one.
+// Returns whether the host must read a step before it issues the next one.
 bool StepsInFlight::reads_at_once(std::int64_t step) const {
   const std::int64_t lag = run_.config.metrics.lag;
   const bool lags = lag == 1 || (lag == -1 && run_.device.device.is_cuda());
@@ -83,7 +86,7 @@ void StepsInFlight::finish() {
 StepResult StepsInFlight::wait_for_oldest() {
   progress::at_step(steps_.front().step);
   StepResult result = run_.runner->finish();
-  run_.groups->refuse_failed();  // a collective that failed leaves no result
+  run_.groups->refuse_failed();  // a failed collective leaves no result
   return result;
 }
 
@@ -93,11 +96,11 @@ void StepsInFlight::report_oldest(const StepResult& result) {
   ++run_.steps_read;
   if (snapshot_) snapshot_->step_done(done.step);
   done.state_hash = guards_.inspect(done.step);
-  tell_(&Report::step_done, done, result);
+  telemetry_(&Report::step_done, done, result);
   if (run_.steps_read == 2)
-    if (const auto stats = run_.runner->replay_stats()) tell_(&Report::replaying, *stats);
+    if (const auto stats = run_.runner->replay_stats()) telemetry_(&Report::replaying, *stats);
   if (profile_) {
-    const Telemetry::Pause pause(tell_);
+    const Telemetry::Pause pause(telemetry_);
     profile_->step_ends(done.step);
   }
   guards_.check(result, done.step);

@@ -1,9 +1,9 @@
-// The steps that the device has and the host has not read.
+// Issues steps to the device and reads their results later.
 //
-// With metrics.lag = 1 the device has step n + 1 before the host reads the numbers of step n, which are
-// reported then. The host reads earlier wherever something looks at the state or the device after a step:
-// validations, saves, hashes, profiles, the last step. Until then StepRunner keeps what was begun behind a
-// failed step from changing anything.
+// With metrics.lag = 1 step n + 1 is issued before the host reads and reports the numbers of step
+// n. The host reads without lag when something uses the state or the device after a step:
+// validation, saves, hashes, profiles, the last step. StepRunner prevents steps issued after a
+// failed step from changing the state.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,15 @@ namespace rondo {
 
 class StepsInFlight {
  public:
-  // All of these outlive this.
-  StepsInFlight(Run& run, Guards& guards, const Telemetry& tell);
+  // All arguments must outlive this.
+  StepsInFlight(Run& run, Guards& guards, const Telemetry& telemetry);
 
-  // Begins the next step with the feed's batch; reads steps whose numbers are due. Throws what Guards does.
+  // Issues the next step with the feed's batch, and reads steps whose numbers are due. Throws what
+  // Guards throws.
   void begin(BatchFeed& feed);
   // Reads all steps in flight.
   void finish();
-  // Closes the profile of a window that would have gone on.
+  // Closes the profile of an unfinished window.
   void close_profile();
   std::int64_t count() const { return std::ssize(steps_); }
 
@@ -40,10 +41,10 @@ class StepsInFlight {
 
   Run& run_;
   Guards& guards_;
-  const Telemetry& tell_;
+  const Telemetry& telemetry_;
   std::optional<Profile> profile_;
   std::optional<MemorySnapshot> snapshot_;
-  std::deque<DoneStep> steps_;  // the oldest first
+  std::deque<DoneStep> steps_;  // oldest first
 };
 
 }  // namespace rondo

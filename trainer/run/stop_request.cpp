@@ -1,7 +1,8 @@
-// Files are looked for twice a second at most, since steps can be short and the folder on a network. What was
-// found is remembered until it is forgotten, so that a request is not lost between two looks. The most urgent
-// request is the largest number, which one all-reduce of maxima can agree on. The deadline is of the steady
-// clock, since somebody may set the other one; the time of day that Slurm gives is converted once.
+// Checks files at most twice a second, since steps can be short and the folder on a network. A
+// request is remembered until forget_save, so that it is not lost between two checks. The most
+// urgent request is the largest number, so an all-reduce of maxima can agree on it. The deadline
+// uses the steady clock, since the system clock may be set; the time of day from Slurm is
+// converted once.
 #include "trainer/run/stop_request.h"
 
 #include <fmt/format.h>
@@ -26,12 +27,13 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLookEvery = std::chrono::milliseconds(500);
 constexpr std::int64_t kLongestJob_s = std::int64_t{10} * 365 * 24 * 3600;
 
-bool is_there(const fs::path& file) {
+bool file_exists(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(file, ignored));
 }
 
-// Slurm gives seconds since the epoch to every task of a job that has a time limit.
+// Returns the end of the Slurm job: seconds since the epoch, set for every task of a job with
+// a limit.
 std::optional<Clock::time_point> end_of_slurm_job() {
   const char* text = std::getenv("SLURM_JOB_END_TIME");
   if (text == nullptr) return std::nullopt;
@@ -39,8 +41,8 @@ std::optional<Clock::time_point> end_of_slurm_job() {
   if (const auto end = number_in<std::int64_t>(text, 0, now + kLongestJob_s))
     return Clock::now() + std::chrono::seconds(*end - now);
   log_warning(
-      fmt::format("SLURM_JOB_END_TIME = \"{}\" is no time of the next ten years, in seconds since 1970: "
-                  "the end of the Slurm job is not heeded; job.time_limit_seconds is",
+      fmt::format("SLURM_JOB_END_TIME = \"{}\" is not within the next ten years, in seconds since 1970: "
+                  "the end of the Slurm job is ignored; set job.time_limit_seconds instead",
                   printable(text, 40)));
   return std::nullopt;
 }
@@ -57,9 +59,9 @@ Clock::time_point deadline_of(const Job& job, Clock::time_point process_start) {
 
 void refuse_stopped(const Job& job) {
   const fs::path file = fs::path(job.dump_folder) / "STOP";
-  if (is_there(file))
+  if (file_exists(file))
     throw Error(ExitCode::do_not_requeue,
-                file.string() + " asks this run to stay ended; delete that file to go on");
+                file.string() + " keeps this run stopped; delete that file to continue");
 }
 
 StopRequests::StopRequests(const Job& job, Clock::time_point process_start)
@@ -69,9 +71,9 @@ StopRequest StopRequests::look() {
   const Clock::time_point now = Clock::now();
   if (in_folder_ == StopRequest::none && now - looked_ >= kLookEvery) {
     looked_ = now;
-    in_folder_ = is_there(folder_ / "STOP")                   ? StopRequest::stop_file
-                 : !save_stays_ && is_there(folder_ / "SAVE") ? StopRequest::save
-                                                              : StopRequest::none;
+    in_folder_ = file_exists(folder_ / "STOP")                   ? StopRequest::stop_file
+                 : !save_stays_ && file_exists(folder_ / "SAVE") ? StopRequest::save
+                                                                 : StopRequest::none;
   }
   const StopRequest clock = now >= deadline_ ? StopRequest::time_limit : StopRequest::none;
   return std::max(in_folder_, clock);
@@ -83,7 +85,7 @@ void StopRequests::forget_save() {
   fs::remove(folder_ / "SAVE", error);
   save_stays_ = error.value() != 0;
   if (save_stays_)
-    log_warning(fmt::format("{} cannot be removed ({}), and so asks this run for no other save",
+    log_warning(fmt::format("{} cannot be removed ({}), so it requests no other save",
                             (folder_ / "SAVE").string(), error.message()));
 }
 

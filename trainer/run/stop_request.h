@@ -1,6 +1,6 @@
-// Requests to save or to end a run: a signal, a file in the run folder, the clock. Each rank checks
-// its own signals; rank 0 checks the rest. All ranks then act on the most urgent request
-// (agreement.h).
+// Checks for requests to save or to end a run: a signal, a file in the run folder, the clock. Each
+// rank checks its own signals; rank 0 checks the rest. All ranks then act on the most urgent
+// request (agreement.h).
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ namespace rondo {
 // In ascending urgency. Requests after `save` end the run.
 enum class StopRequest : std::int64_t {
   none = 0,
-  save = 1,        // the file SAVE in the run folder: save and go on
-  full_disk = 2,   // the run folder's disk has taken nothing for long (Report::trouble)
+  save = 1,        // the file SAVE in the run folder: save and continue
+  full_disk = 2,   // writes to the run folder's disk have failed for long (Report::trouble)
   data = 3,        // a rank cannot get its next batch
   time_limit = 4,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
   stop_file = 5,   // the file STOP in the run folder
@@ -25,11 +25,10 @@ enum class StopRequest : std::int64_t {
 
 class StopRequests {
  public:
-  // `process_start`: what job.time_limit_seconds counts from.
+  // `process_start`: the time from which job.time_limit_seconds counts.
   StopRequests(const Job& job, std::chrono::steady_clock::time_point process_start);
 
-  // Returns the most urgent request of folder and clock. Looks at the folder at most twice a
-  // second.
+  // Returns the most urgent request of folder and clock. Checks the folder at most twice a second.
   StopRequest look();
   // Removes SAVE, so that it requests one save. A SAVE that cannot be removed, such as a folder,
   // requests no more.
@@ -43,16 +42,16 @@ class StopRequests {
   bool save_stays_ = false;
 };
 
-// Throws Error(do_not_requeue) when the run folder has a STOP file already.
+// Throws Error(do_not_requeue) if the run folder has a STOP file.
 void refuse_stopped(const Job& job);
 
-// Returns when the run must have ended: process_start + time_limit_seconds or, where that is 0,
-// SLURM_JOB_END_TIME, less the margin; the far future where there is neither. Ignores, with a
-// warning, a SLURM_JOB_END_TIME that is no plausible time.
+// Returns the time by which the run must end: process_start + time_limit_seconds or, if that is 0,
+// SLURM_JOB_END_TIME, less the margin; the far future without either. Ignores an implausible
+// SLURM_JOB_END_TIME with a warning.
 std::chrono::steady_clock::time_point deadline_of(const Job& job,
                                                   std::chrono::steady_clock::time_point process_start);
 
-// "signal 15 (SIGTERM)", "the file STOP", "the time limit"
+// Returns "signal 15 (SIGTERM)", "the file STOP in the run folder", "the time limit".
 std::string describe(StopRequest request, int signal);
 
 }  // namespace rondo

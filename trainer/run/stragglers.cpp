@@ -26,16 +26,16 @@ void Stragglers::look(ProcessGroups& groups, std::int64_t step) {
   const double waited = comm_record::waited_s() + between_steps_s_;
   if (time_) {
     const double elapsed = time_->seconds();
-    std::vector<double> of_ranks;
+    std::vector<double> waits_s;
     for (const std::int64_t microseconds : groups.all_gather(std::llround(1e6 * (waited - waited_s_))))
-      of_ranks.push_back(1e-6 * static_cast<double>(microseconds));
-    const std::optional<Straggler> slow = find_straggler(of_ranks, elapsed);
-    if (slow && told_ != slow->rank && groups.rank() == 0)
+      waits_s.push_back(1e-6 * static_cast<double>(microseconds));
+    const std::optional<Straggler> straggler = find_straggler(waits_s, elapsed);
+    if (straggler && reported_ != straggler->rank && groups.rank() == 0)
       log_warning(fmt::format(
-          "rank {} holds the others up: in steps {} to {} each of them waited {:.1f} of {:.1f} s longer than "
-          "it did. Look at its machine: other processes, clocks, temperature, disk and network",
-          slow->rank, since_step_ + 1, step, slow->seconds, elapsed));
-    told_ = slow ? std::optional(slow->rank) : std::nullopt;
+          "rank {} delays the others: in steps {} to {} each of them waited {:.1f} of {:.1f} s "
+          "longer than it. Check its machine: other processes, clocks, temperature, disk and network",
+          straggler->rank, since_step_ + 1, step, straggler->seconds, elapsed));
+    reported_ = straggler ? std::optional(straggler->rank) : std::nullopt;
   }
   time_.emplace();
   since_step_ = step;

@@ -1,4 +1,4 @@
-// What a run reports while it trains: the report of rank 0, silence on the other ranks.
+// Reports a run while it trains: through the Report on rank 0; nothing on other ranks.
 #pragma once
 
 #include <string_view>
@@ -11,14 +11,16 @@ namespace rondo {
 
 class Telemetry {
  public:
-  // `report` outlives this; nullptr: silent.
+  // `report` must outlive this; nullptr: silent.
   explicit Telemetry(Report* report = nullptr) : report_(report) {}
 
-  // Whether this rank has the report and the run folder, and so writes what only one rank writes.
+  // Returns whether this rank has the report and the run folder, and so writes what only one
+  // rank writes.
   bool is_writer() const { return report_ != nullptr; }
   Report* report() const { return report_; }
 
-  // tell(&Report::step_done, done, result): the call on rank 0, nothing elsewhere.
+  // telemetry(&Report::step_done, done, result) makes the call on rank 0 and does
+  // nothing elsewhere.
   template <class... Parameters, class... Arguments>
   void operator()(void (Report::*call)(Parameters...), Arguments&&... arguments) const {
     if (report_ != nullptr) (report_->*call)(std::forward<Arguments>(arguments)...);
@@ -30,16 +32,16 @@ class Telemetry {
     if (report_ != nullptr) log_warning(line);
   }
 
-  // The clocks of throughput stand still while it lives.
+  // Pauses the clocks of throughput during its lifetime.
   class Pause {
    public:
-    explicit Pause(const Telemetry& tell) : tell_(tell) { tell_(&Report::pause); }
-    ~Pause() { tell_(&Report::go_on); }
+    explicit Pause(const Telemetry& telemetry) : telemetry_(telemetry) { telemetry_(&Report::pause); }
+    ~Pause() { telemetry_(&Report::go_on); }
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
 
    private:
-    const Telemetry& tell_;
+    const Telemetry& telemetry_;
   };
 
  private:

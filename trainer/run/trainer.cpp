@@ -1,6 +1,7 @@
-// The loop. After each step one exchange of maxima carries stop requests, signals and the progress of a save,
-// so all ranks do the same; the next batch is fetched before it, since a batch that one rank cannot read stops
-// them all. What was saved before a numeric failure is good, so it is committed before the run ends.
+// The training loop. After each step an all-reduce of maxima exchanges stop requests, signals and
+// the progress of a save, so all ranks act in the same way. The next batch is fetched before it,
+// since a batch that one rank cannot read stops all ranks. A save that began before a numeric
+// failure is valid, so it is committed before the run ends.
 #include "trainer/run/trainer.h"
 
 #include <fmt/format.h>
@@ -15,22 +16,22 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
                  std::function<void(const std::string&)> on_hang)
     : started_(started),
       on_hang_(std::move(on_hang)),
-      tell_(report),
+      telemetry_(report),
       run_(config, environment),
-      saves_(run_, tell_),
+      saves_(run_, telemetry_),
       guards_(run_),
       feed_(run_) {}
 
 bool Trainer::prepare() {
   open(run_);
   if (!saves_.accept_start()) return false;
-  tell_(&Report::log_data, run_.data->summary(),
-        run_.validation_data ? &run_.validation_data->summary() : nullptr);
-  compile(run_, tell_);
-  init_process_groups(run_, tell_);
+  telemetry_(&Report::log_data, run_.data->summary(),
+             run_.validation_data ? &run_.validation_data->summary() : nullptr);
+  compile(run_, telemetry_);
+  init_process_groups(run_, telemetry_);
   init_state(run_, on_hang_);
-  steps_.emplace(run_, guards_, tell_);
-  if (tell_.is_writer()) requests_.emplace(run_.config.job, started_);
+  steps_.emplace(run_, guards_, telemetry_);
+  if (telemetry_.is_writer()) requests_.emplace(run_.config.job, started_);
   return true;
 }
 
@@ -42,7 +43,7 @@ std::optional<Stop> Trainer::train() {
   }
   try {
     if (run_.config.debug.check_replicas_every > 0) guards_.refuse_drift();
-    tell_(&Report::training_starts);
+    telemetry_(&Report::training_starts);
     return loop();
   } catch (const Error& error) {
     if (error.code() == ExitCode::numerics) saves_.settle();
@@ -57,10 +58,10 @@ std::optional<Stop> Trainer::loop() {
     steps_->begin(feed_);
     if (run_.validates(run_.progress.step)) validate();
     if (!run_.is_over()) feed_.fetch();
-    const Agreement asked = agree();
+    const Agreement agreement = agree();
     if (run_.is_over()) break;
-    if (asked.stops()) return stop(asked);
-    if (asked.saves() || saves_.due()) save();
+    if (agreement.stops()) return stop(agreement);
+    if (agreement.saves() || saves_.due()) save();
   }
   finish();
   return std::nullopt;
@@ -68,17 +69,18 @@ std::optional<Stop> Trainer::loop() {
 
 Agreement Trainer::agree() {
   StopRequests* const requests = requests_ ? &*requests_ : nullptr;
-  const Agreement asked = rondo::agree(run_, request_of_rank(requests, tell_, feed_), saves_, guards_);
-  if (asked.saves() && requests != nullptr) {
+  const Agreement agreement =
+      rondo::agree(run_, request_of_rank(requests, telemetry_, feed_), saves_, guards_);
+  if (agreement.saves() && requests != nullptr) {
     if (!saves_.enabled())
       log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
     requests->forget_save();
   }
-  return asked;
+  return agreement;
 }
 
 void Trainer::validate() {
-  tell_(&Report::pause);
+  telemetry_(&Report::pause);
   run_.validation_data->seek(0);
   const std::int64_t steps =
       validation_steps(run_.config, run_.layout, run_.validation_data->summary().samples_per_epoch);
@@ -88,18 +90,18 @@ void Trainer::validate() {
     const StepWatch::Span watched(*run_.watch, progress::Doing::validating);
     const std::optional<StepBatch> batch = feed_.read(*run_.validation_data);
     if (run_.groups->maximum({!batch})[0] != 0) {
-      if (!batch) log_warning(fmt::format("validation is left out: {}", feed_.trouble()->what()));
-      tell_(&Report::go_on);
+      if (!batch) log_warning(fmt::format("validation is skipped: {}", feed_.trouble()->what()));
+      telemetry_(&Report::go_on);
       return;
     }
     sum += run_.runner->validate(*batch);
     run_.groups->refuse_failed();
     tokens += batch->tokens;
   }
-  tell_(&Report::validation_done, run_.progress.step, sum / static_cast<double>(steps), tokens);
+  telemetry_(&Report::validation_done, run_.progress.step, sum / static_cast<double>(steps), tokens);
 }
 
-// Replicas are compared first: a checkpoint holds the state of one of them.
+// Compares replicas first, since a checkpoint has the state of one of them.
 void Trainer::save() {
   if (!saves_.enabled()) return;
   steps_->finish();
@@ -107,19 +109,20 @@ void Trainer::save() {
   saves_.save();
 }
 
-Stop Trainer::stop(const Agreement& asked) {
+Stop Trainer::stop(const Agreement& agreement) {
   steps_->finish();
-  tell_.info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
-                         run_.progress.step));
-  Stop stop{.request = asked.request, .signal = asked.signal};
-  if (asked.request == StopRequest::full_disk && tell_.is_writer()) stop.details = tell_.report()->trouble();
-  if (asked.request == StopRequest::data) {
+  telemetry_.info(fmt::format("stopping after step {}, as requested by {}", run_.progress.step,
+                              describe(agreement.request, agreement.signal)));
+  Stop stop{.request = agreement.request, .signal = agreement.signal};
+  if (agreement.request == StopRequest::full_disk && telemetry_.is_writer())
+    stop.details = telemetry_.report()->trouble();
+  if (agreement.request == StopRequest::data) {
     const std::optional<Error>& trouble = feed_.trouble();
     stop.code = trouble ? trouble->code() : ExitCode::peer;
     stop.details = trouble ? trouble->what() : "another rank could not get its batch";
   }
   if (saves_.enabled()) {
-    saves_.hurry();
+    saves_.stop_pruning();
     if (!saves_.is_saved()) {
       save();
       saves_.settle();
@@ -127,7 +130,7 @@ Stop Trainer::stop(const Agreement& asked) {
     stop.saved = saves_.is_saved();
     run_.groups->barrier();  // no rank leaves before all agree that the step is saved
   }
-  tell_end();
+  report_end();
   return stop;
 }
 
@@ -138,11 +141,11 @@ void Trainer::finish() {
     if (!saves_.is_saved()) save();
     saves_.finish();
   }
-  tell_end();
+  report_end();
 }
 
-void Trainer::tell_end() const {
-  tell_(&Report::ended, run_.progress.step, run_.progress.tokens_seen, saves_.last_saved_step());
+void Trainer::report_end() const {
+  telemetry_(&Report::ended, run_.progress.step, run_.progress.tokens_seen, saves_.last_saved_step());
 }
 
 std::function<void()> Trainer::collective_abort() const {

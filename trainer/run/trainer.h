@@ -1,4 +1,4 @@
-// A run of one rank, from configuration to the last step.
+// Runs training on one rank, from the configuration to the last step.
 #pragma once
 
 #include <chrono>
@@ -18,38 +18,41 @@
 
 namespace rondo {
 
-// Why a run ended before its last step, and whether it can go on from there.
+// The reason why a run stopped before its last step, and whether it can resume from there.
 struct Stop {
   StopRequest request = StopRequest::none;
   int signal = 0;  // with StopRequest::signal
   bool saved = false;
   ExitCode code = ExitCode::resources;  // with StopRequest::full_disk and data
-  std::string details = "";             // with these: what failed, on the rank where it did
+  std::string details = "";             // with these: the failure, on the rank where it occurred
 };
 
 class Trainer {
  public:
-  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds
-  // counts from `started`. `on_hang` is called, from a thread of its own, when a step makes no progress; it
-  // ends the process. Throws Error(config).
+  // `report` is nullptr on all ranks except 0. It and `config` must outlive the trainer.
+  // job.time_limit_seconds counts from `started`. `on_hang` is called from a separate thread when a
+  // step makes no progress; it must end the process. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
           std::chrono::steady_clock::time_point started, std::function<void(const std::string&)> on_hang);
 
-  // Prepares all that a step needs. The run folder becomes this run's when device, model, data and checkpoint
-  // are accepted. False: all steps are done already, and nothing was changed. Throws Error.
+  // Prepares everything that a step needs. The run folder becomes this run's after device, model,
+  // data and checkpoint are accepted. Returns false if all steps were done before; then nothing has
+  // changed. Throws Error.
   bool prepare();
 
-  // Trains to the last step, or until something asks it to stop, and saves as the configuration says. Throws
-  // Error(numerics) at a step that is not finite (the state is then as before that step), where many steps in
-  // a row are skipped and where replicas drift apart; Error(peer) when another rank is lost.
+  // Trains to the last step or to a stop request, and saves as configured. Throws
+  // Error(numerics) at a step that is not finite (the state is then as before that step), after
+  // too many consecutive skipped steps, and if replicas drift apart. Throws Error(peer) if
+  // another rank is lost.
   std::optional<Stop> train();
 
-  // Steps whose numbers were read.
+  // Returns the number of steps whose results were read.
   std::int64_t steps_done() const { return run_.progress.step - (steps_ ? steps_->count() : 0); }
-  // Waits for what is still being written; deletes nothing more.
+  // Waits for an unfinished write; deletes no more checkpoints.
   void close_checkpoints() { saves_.close(); }
-  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use
-  // then. May be called from any thread, while the trainer is destroyed and after that.
+  // Returns a function that aborts collectives that wait for other ranks, so that the trainer can
+  // be destroyed; it cannot be used otherwise after that. The function may be called from any
+  // thread, during the destruction of the trainer and afterwards.
   std::function<void()> collective_abort() const;
 
  private:
@@ -57,19 +60,19 @@ class Trainer {
   void validate();
   void save();
   Agreement agree();
-  Stop stop(const Agreement& asked);
+  Stop stop(const Agreement& agreement);
   void finish();
-  void tell_end() const;
+  void report_end() const;
 
   const std::chrono::steady_clock::time_point started_;
   const std::function<void(const std::string&)> on_hang_;
-  const Telemetry tell_;
+  const Telemetry telemetry_;
   Run run_;
   Saves saves_;
   Guards guards_;
   BatchFeed feed_;
-  std::optional<StepsInFlight> steps_;    // once the program is compiled
-  std::optional<StopRequests> requests_;  // rank 0's
+  std::optional<StepsInFlight> steps_;    // present after the program is compiled
+  std::optional<StopRequests> requests_;  // present on rank 0
 };
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// The order matters here. Signals are caught before anything takes time, and the allocator is ours before the
-// first tensor. Teardown begins when the outcome is known: executors wait for the device and communicators
-// for each other, and either may hang where another rank did, so a deadline first ends the collectives and
-// then the process.
+// Sets up a rank and tears it down, in a fixed order. Signal handlers are installed before anything
+// takes time, and the allocator before the first tensor. Teardown begins when the outcome is known.
+// Executors wait for the device and communicators for each other, and both may hang after another
+// rank has hung. So a deadline first aborts the collectives and then ends the process.
 #include "trainer/run/training_run.h"
 
 #include <fmt/format.h>
@@ -21,10 +21,11 @@
 namespace rondo {
 namespace {
 
-// With a teardown, before its collectives are ended; after twice that the process is.
-constexpr std::chrono::seconds kPatience{15};
+// The time limit of a teardown before its collectives are aborted. The process ends after
+// twice that.
+constexpr std::chrono::seconds kTeardownLimit{15};
 
-JobConfig configured(const std::vector<std::string>& args) {
+JobConfig set_up(const std::vector<std::string>& args) {
   install_stop_signals();
   progress::join_launcher();
   cpu_memory::install();  // before the first tensor
@@ -36,7 +37,7 @@ JobConfig configured(const std::vector<std::string>& args) {
 TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line)
     : started_(std::chrono::steady_clock::now()),
       command_line_(std::move(command_line)),
-      config_(configured(args)),
+      config_(set_up(args)),
       environment_(rank_environment()) {
   const int rank = environment_.rank;
   install_crash_report(rank);
@@ -53,7 +54,7 @@ RunOutcome TrainingRun::train() {
 }
 
 int TrainingRun::end(const RunOutcome& outcome) {
-  tell(outcome, report());
+  report_outcome(outcome, report());
   return outcome.exit_code;
 }
 
@@ -62,10 +63,10 @@ RunOutcome TrainingRun::prepare_and_train() {
     refuse_stopped(config_.job);
     report_.emplace(config_, command_line_, environment_.world_size);
   }
-  const auto on_hang = [&](const std::string& what) {
-    const Deadline deadline({{kPatience, [] { std::_Exit(static_cast<int>(ExitCode::peer)); }}});
+  const auto on_hang = [&](const std::string& reason) {
+    const Deadline deadline({{kTeardownLimit, [] { std::_Exit(static_cast<int>(ExitCode::peer)); }}});
     end_now({static_cast<int>(ExitCode::peer), std::nullopt,
-             what + write_comm_trace(config_, environment_, what) +
+             reason + write_comm_trace(config_, environment_, reason) +
                  "; comm.train_timeout_seconds gives a step more time"});
   };
   trainer_.emplace(config_, environment_, report(), started_, on_hang);
@@ -74,24 +75,24 @@ RunOutcome TrainingRun::prepare_and_train() {
   return stop ? outcome_of(*stop, trainer_->steps_done(), config_) : RunOutcome{};
 }
 
-// From any thread, where others hang.
+// Callable from any thread, while others hang.
 void TrainingRun::end_now(const RunOutcome& outcome) {
-  tell(outcome, report());
+  report_outcome(outcome, report());
   std::_Exit(outcome.exit_code);
 }
 
-// What is being written to a disk does not count as hanging.
+// Waits for an unfinished write before the deadline begins: a slow disk is not a hang.
 void TrainingRun::tear_down(const RunOutcome& outcome) {
   trainer_->close_checkpoints();
   const std::function<void()> abort_collectives = trainer_->collective_abort();
   if (outcome.exit_code == static_cast<int>(ExitCode::peer)) abort_collectives();
-  const auto cut_short = [&] {
+  const auto abort_teardown = [&] {
     RunOutcome hung = outcome;
-    hung.reason += fmt::format("; its teardown hung and was cut short after {} s", 2 * kPatience.count());
+    hung.reason += fmt::format("; its teardown hung and was aborted after {} s", 2 * kTeardownLimit.count());
     if (outcome.exit_code == 0) log_warning(hung.reason);
     end_now(hung);
   };
-  const Deadline deadline({{kPatience, abort_collectives}, {2 * kPatience, cut_short}});
+  const Deadline deadline({{kTeardownLimit, abort_collectives}, {2 * kTeardownLimit, abort_teardown}});
   trainer_.reset();
 }
 

@@ -1,6 +1,5 @@
-// `rondo-worker train ...` on one rank: what surrounds a Trainer. Signals, crash reports and the
-// allocator are set up before the first tensor. The trainer is torn down under a deadline,
-// whichever way the run ended.
+// Runs `rondo-worker train ...` on one rank: sets up signals, crash reports and the allocator
+// before the first tensor, and tears the trainer down within a deadline after every outcome.
 #pragma once
 
 #include <chrono>
@@ -18,8 +17,8 @@ namespace rondo {
 
 class TrainingRun {
  public:
-  // Reads the configuration (flags `args`) and the environment. `command_line` goes into the run folder.
-  // Throws Error.
+  // Reads the configuration (flags `args`) and the environment. `command_line` is recorded in the
+  // run folder. Throws Error.
   TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line);
 
   // Trains and tears everything down. Does not throw.
@@ -37,7 +36,7 @@ class TrainingRun {
   const std::vector<std::string> command_line_;
   const JobConfig config_;
   const RankEnvironment environment_;
-  std::optional<Report> report_;  // rank 0's; outlives the trainer
+  std::optional<Report> report_;  // present on rank 0; outlives the trainer
   std::optional<Trainer> trainer_;
 };
 

@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-TEST_CASE("settings that ranks compare are all keys but folders, descriptions and paths") {
+TEST_CASE("ranks compare all settings except [job] and paths") {
   const std::vector<std::string> flags = {"--optimizer.lr=0.5", "--job.description=here",
                                           "--training.dataset_path=/data/here"};
   const std::vector<std::string> settings = settings_to_compare(load_config(flags), {"data = 7"});
@@ -24,7 +24,7 @@ TEST_CASE("settings that ranks compare are all keys but folders, descriptions an
   }
 }
 
-TEST_CASE("settings that differ are named with both values, the first five of them") {
+TEST_CASE("differing settings are named with both values, at most five") {
   CHECK(describe_settings("a.x = 1\na.y = 2\nb.z = 3", "a.x = 1\na.y = 4\nc.w = \"t\"", 7) ==
         "ranks were started with different settings: a.y is 2 on rank 0 and 4 on rank 7; b.z is 3 on rank 0 "
         "and not set on rank 7; c.w is not set on rank 0 and \"t\" on rank 7. Start all ranks with the same "
@@ -33,7 +33,7 @@ TEST_CASE("settings that differ are named with both values, the first five of th
   CHECK(many.find("e is 1 on rank 0 and not set on rank 1; and 2 more.") != std::string::npos);
 }
 
-TEST_CASE("the first collective that differs is named, or where one rank calls no more") {
+TEST_CASE("the first differing collective is named, also if one rank has no further collective") {
   CHECK(describe_collectives("train_step:\ngather 1\nreduce 2\nvalidate:\n",
                              "train_step:\ngather 1\nreduce 3\nvalidate:\n", 0, 4) ==
         "ranks 0 and 4 would call different collectives in train_step; the first that differs: \"reduce 2\" "
@@ -48,7 +48,7 @@ TEST_CASE("the first collective that differs is named, or where one rank calls n
         "\"sum 2\"");
 }
 
-TEST_CASE("ranks are compared with the first of their block of neighbours") {
+TEST_CASE("ranks are compared with the first rank of their block of neighbours") {
   CHECK_FALSE(first_mismatch({7, 7, 7, 7}, 0));
   CHECK_FALSE(first_mismatch({7, 7, 8, 8}, 2));
   CHECK_FALSE(first_mismatch({7, 8, 9}, 1));

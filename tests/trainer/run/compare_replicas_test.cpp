@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-TEST_CASE("the sums of a tensor change with every bit, wherever it lies") {
+TEST_CASE("the sums of a tensor change with every flipped bit, at any place") {
   const auto dtype = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
   for (const std::int64_t size : {1, 127, 128, 1000, 4096}) {
     at::Tensor tensor = at::randn({size}).to(dtype);
@@ -30,13 +30,13 @@ TEST_CASE("the sums of a tensor change with every bit, wherever it lies") {
   }
 }
 
-TEST_CASE("sums tell the sign of zero, and have a value for no elements and for a scalar") {
+TEST_CASE("sums distinguish the sign of zero, and are defined for no elements and for a scalar") {
   CHECK_FALSE(at::equal(bit_sums(at::zeros({3})), bit_sums(at::full({3}, -0.0))));
   CHECK(at::equal(bit_sums(at::zeros({0})), bit_sums(at::zeros({}))));
   CHECK_FALSE(at::equal(bit_sums(at::ones({})), bit_sums(at::zeros({}))));
 }
 
-TEST_CASE("of three replicas the odd one is named, of two nobody can tell") {
+TEST_CASE("among three replicas the odd one is named, and two replicas are a tie") {
   const Mesh three(6, {1, 3, 2, 1, 1}), two(4, {1, 2, 2, 1, 1});
   CHECK_FALSE(first_odd_ranks({7, 8, 7, 8, 7, 8}, three, Axis::dp_replicate));
   const auto odd = first_odd_ranks({7, 9, 7, 8, 7, 8}, three, Axis::dp_replicate);
@@ -51,14 +51,14 @@ TEST_CASE("of three replicas the odd one is named, of two nobody can tell") {
   CHECK(either->tie);
 }
 
-TEST_CASE("what every rank has whole is compared over all ranks, in any layout") {
+TEST_CASE("whole tensors are compared over all ranks of a stage, in any layout") {
   const Mesh mesh(4, {1, 1, 2, 1, 2});
   CHECK_FALSE(first_odd_ranks({1, 2, 3, 4}, mesh, Axis::dp_replicate));  // shards of one copy
   const auto odd = first_odd_ranks({5, 5, 6, 5}, mesh, kAllAxes);
   REQUIRE(odd);
   CHECK(odd->usual == 0);
   CHECK(odd->odd == std::vector<std::int64_t>{2});
-  // Of a pipeline, over the ranks of a stage.
+  // A pipeline compares the ranks of a stage.
   const Mesh stages(4, {2, 1, 2, 1, 1});
   CHECK_FALSE(first_odd_ranks({5, 5, 6, 6}, stages, kStageAxes));
   CHECK(first_odd_ranks({5, 5, 6, 7}, stages, kStageAxes)->odd == std::vector<std::int64_t>{3});

@@ -1,4 +1,4 @@
-// The parts of the loop, each on one rank without a launcher.
+// Tests the parts of the training loop, each on one rank without a launcher.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -23,14 +23,14 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// A tiny model over a text of its own, prepared as a run of one rank.
+// A run of one rank: a tiny model over its own text.
 struct SmallRun {
   explicit SmallRun(const std::vector<std::string>& flags = {})
       : config(config_with(flags)), run(config, {}) {}
   void prepare() {
     open(run);
-    compile(run, tell);
-    init_process_groups(run, tell);
+    compile(run, telemetry);
+    init_process_groups(run, telemetry);
     init_state(run, &StepWatch::end_hung);
     run.progress.data = run.data->state();
   }
@@ -54,7 +54,7 @@ struct SmallRun {
 
   TempFolder folder;
   const JobConfig config;
-  const Telemetry tell;  // silent
+  const Telemetry telemetry;  // silent
   Run run;
 };
 
@@ -70,7 +70,7 @@ std::string message_of(const std::function<void()>& call, ExitCode code) {
 
 }  // namespace
 
-TEST_CASE("a step that is not finite ends the run with the quantity and the step of the state") {
+TEST_CASE("a step that is not finite ends the run and names the quantity and the step of the state") {
   SmallRun small;
   Guards guards(small.run);
   StepResult result{.loss = 2.5, .grad_norm = std::numeric_limits<double>::infinity(), .finite = false};
@@ -82,24 +82,24 @@ TEST_CASE("a step that is not finite ends the run with the quantity and the step
              ContainsSubstring("step 7: loss is not finite (nan)"));
 }
 
-TEST_CASE("ten skipped steps in a row end the run, and a step that is taken starts the count again") {
+TEST_CASE("ten consecutive skipped steps end the run, and a step that is applied resets the count") {
   SmallRun small;
   Guards guards(small.run);
-  const StepResult skipped{.dropped_tokens = 3, .skipped = true}, taken{};
+  const StepResult skipped{.dropped_tokens = 3, .skipped = true}, applied{};
   for (std::int64_t step = 1; step < Guards::kMostSkipped; ++step) guards.check(skipped, step);
-  guards.check(taken, 10);
+  guards.check(applied, 10);
   for (std::int64_t step = 11; step < 20; ++step) guards.check(skipped, step);
   CHECK_THAT(message_of([&] { guards.check(skipped, 20); }, ExitCode::numerics),
              ContainsSubstring("as were the 9 before it") && ContainsSubstring("are as after step 10"));
 }
 
-TEST_CASE("with metrics.lag = 1 one step stays in flight, but neither the first nor the last") {
+TEST_CASE("with metrics.lag = 1 one step stays in flight, except the first and the last") {
   const bool lags = GENERATE(false, true);
   SmallRun small({lags ? "--metrics.lag=1" : "--metrics.lag=0"});
   small.prepare();
   Guards guards(small.run);
   BatchFeed feed(small.run);
-  StepsInFlight steps(small.run, guards, small.tell);
+  StepsInFlight steps(small.run, guards, small.telemetry);
   std::vector<std::int64_t> in_flight;
   while (!small.run.is_over()) {
     feed.fetch();
@@ -111,14 +111,14 @@ TEST_CASE("with metrics.lag = 1 one step stays in flight, but neither the first 
   CHECK(small.run.progress.step == 5);
 }
 
-TEST_CASE("steps whose state is hashed are read at once, whatever the lag") {
+TEST_CASE("steps whose state is hashed are read at once, for any lag") {
   SmallRun small({"--metrics.lag=1", "--debug.hash_every=2"});
   small.prepare();
   Guards guards(small.run);
   CHECK(guards.inspects(2));
   CHECK_FALSE(guards.inspects(3));
   BatchFeed feed(small.run);
-  StepsInFlight steps(small.run, guards, small.tell);
+  StepsInFlight steps(small.run, guards, small.telemetry);
   std::vector<std::int64_t> in_flight;
   for (int step = 1; step <= 4; ++step) {
     feed.fetch();
@@ -130,24 +130,24 @@ TEST_CASE("steps whose state is hashed are read at once, whatever the lag") {
   CHECK(steps.count() == 0);
 }
 
-TEST_CASE("a rank without requests agrees to go on, and the most urgent request decides") {
+TEST_CASE("ranks without requests continue, and the most urgent request decides") {
   SmallRun small;
   small.prepare();
   Guards guards(small.run);
   BatchFeed feed(small.run);
-  Saves saves(small.run, small.tell);
-  const Agreement own = request_of_rank(nullptr, small.tell, feed);
+  Saves saves(small.run, small.telemetry);
+  const Agreement own = request_of_rank(nullptr, small.telemetry, feed);
   CHECK(own.request == StopRequest::none);
   CHECK_FALSE(agree(small.run, own, saves, guards).stops());
   const Agreement save = agree(small.run, {.request = StopRequest::save}, saves, guards);
   CHECK(save.saves());
   CHECK_FALSE(save.stops());
-  const Agreement ends = agree(small.run, {.request = StopRequest::signal, .signal = 15}, saves, guards);
-  CHECK(ends.stops());
-  CHECK(ends.signal == 15);
+  const Agreement stop = agree(small.run, {.request = StopRequest::signal, .signal = 15}, saves, guards);
+  CHECK(stop.stops());
+  CHECK(stop.signal == 15);
 }
 
-TEST_CASE("a batch that cannot be read is thrown before the first step and trouble after it") {
+TEST_CASE("an unreadable batch throws before the first step and is trouble after it") {
   SmallRun small({"--training.num_prefetch_batches=0"});
   small.prepare();
   BatchFeed feed(small.run);
@@ -165,13 +165,13 @@ TEST_CASE("a batch that cannot be read is thrown before the first step and troub
   small.run.steps_read = 1;
   feed.fetch();
   REQUIRE(feed.trouble());
-  CHECK(request_of_rank(nullptr, small.tell, feed).request == StopRequest::data);
+  CHECK(request_of_rank(nullptr, small.telemetry, feed).request == StopRequest::data);
 }
 
 TEST_CASE("a run that saves nothing has nothing to commit, and its last step is not saved") {
   SmallRun small;
   small.prepare();
-  Saves saves(small.run, small.tell);
+  Saves saves(small.run, small.telemetry);
   saves.restore();
   CHECK_FALSE(saves.enabled());
   CHECK_FALSE(saves.writing());

@@ -20,19 +20,19 @@ RunOutcome outcome_of_throwing(const std::function<void()>& thrower) {
 
 const c10::SourceLocation kHere{"", "", 0};
 
-TEST_CASE("a full GPU ends a run with 9, whoever tells it") {
-  const auto of_allocator = [] {
+TEST_CASE("exhausted GPU memory ends a run with 9, for each source of the error") {
+  const auto throw_of_allocator = [] {
     throw c10::OutOfMemoryError(
         kHere,
         "CUDA out of memory. Tried to allocate 2.00 MiB. If reserved but unallocated memory "
         "is large try setting expandable_segments:True");
   };
-  const auto of_runtime = [] { throw c10::AcceleratorError(kHere, 2, "CUDA error: out of memory"); };
-  const auto of_cublas = [] {
+  const auto throw_of_runtime = [] { throw c10::AcceleratorError(kHere, 2, "CUDA error: out of memory"); };
+  const auto throw_of_cublas = [] {
     TORCH_CHECK(false, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`");
   };
   for (const std::function<void()>& thrower :
-       {std::function<void()>(of_allocator), {of_runtime}, {of_cublas}}) {
+       {std::function<void()>(throw_of_allocator), {throw_of_runtime}, {throw_of_cublas}}) {
     const RunOutcome outcome = outcome_of_throwing(thrower);
     INFO(outcome.reason);
     CHECK(outcome.exit_code == static_cast<int>(ExitCode::resources));
@@ -41,7 +41,7 @@ TEST_CASE("a full GPU ends a run with 9, whoever tells it") {
   }
 }
 
-TEST_CASE("a GPU that is too full for NCCL ends a run with 9, and a peer that is lost with 7") {
+TEST_CASE("lack of memory for NCCL ends a run with 9, and a lost peer with 7") {
   const RunOutcome full = outcome_of_throwing([] {
     throw c10::DistBackendError(
         kHere,
@@ -57,7 +57,7 @@ TEST_CASE("a GPU that is too full for NCCL ends a run with 9, and a peer that is
   CHECK(lost.exit_code == static_cast<int>(ExitCode::peer));
 }
 
-TEST_CASE("a GPU that fails by itself ends a run with 9, and a kernel that fails with 1") {
+TEST_CASE("a hardware failure of the GPU ends a run with 9, and a failed kernel with 1") {
   for (const int code : {46, 214, 220}) {
     const RunOutcome broken = outcome_of_throwing(
         [&] { throw c10::AcceleratorError(kHere, code, "CUDA error: uncorrectable error"); });

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-// What is left of a job from now on, to the second; nullopt: for ever.
+// Returns the remaining time of a job in seconds; nullopt without a limit.
 std::optional<std::int64_t> left_s(const Job& job, const std::string& slurm_end) {
   setenv("SLURM_JOB_END_TIME", slurm_end.c_str(), 1);
   const Clock::time_point end = deadline_of(job, Clock::now() - seconds(10));
@@ -34,30 +34,31 @@ TEST_CASE("a time limit counts from the start of the process, and the end of a S
   CHECK(left_s(job, in(1000)) == 390);
 }
 
-TEST_CASE("an end of a Slurm job that is no time of a job is not heeded") {
+TEST_CASE("an implausible end of a Slurm job is ignored") {
   for (const char* end : {"", "x", "-1", "1e9", "9223372037", "9223372036854775807", "4294967294"}) {
     INFO(end);
     CHECK(left_s(Job(), end) == std::nullopt);
   }
 }
 
-TEST_CASE("a SAVE that cannot be removed asks for one save alone, a file for one each time it is made") {
+TEST_CASE(
+    "a SAVE that cannot be removed requests one save, and a file requests one each time it is created") {
   const TempFolder folder;
   Job job;
   job.dump_folder = folder.path();
-  const auto asks = [](StopRequests& requests) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(510));  // it looks twice a second
+  const auto requests_save = [](StopRequests& requests) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(510));  // the folder is checked twice a second
     const bool save = requests.look() == StopRequest::save;
     if (save) requests.forget_save();
     return save;
   };
   StopRequests requests(job, Clock::now());
   folder.write("SAVE", "");
-  CHECK(asks(requests));
-  CHECK_FALSE(asks(requests));
+  CHECK(requests_save(requests));
+  CHECK_FALSE(requests_save(requests));
   folder.write("SAVE/full", "");
-  CHECK(asks(requests));
-  CHECK_FALSE(asks(requests));
+  CHECK(requests_save(requests));
+  CHECK_FALSE(requests_save(requests));
 }
 
 }  // namespace
