@@ -14,7 +14,7 @@ struct ExpertRows {
   std::int64_t bytes = 0;     // bytes of `room` rows in the compute dtype
 };
 
-// Returns nullopt where the model has no experts, or each rank has all of them.
+// Returns nullopt if the model has no experts, or each rank has all of them.
 std::optional<ExpertRows> expert_rows(const Decoder& model, const TrainStepOptions& options);
 
 }  // namespace rondo

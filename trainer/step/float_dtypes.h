@@ -1,5 +1,5 @@
-// The floating-point dtypes of weights under all their names: LibTorch's, the configuration's, those of
-// checkpoints (checkpoint/manifest.h) and of safetensors files.
+// Maps the floating-point dtypes of weights between their names: in LibTorch, the configuration,
+// checkpoints (checkpoint/manifest.h) and safetensors files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ struct FloatDtype {
   at::ScalarType type;
   Precision config;
   const char* stored;                      // "bf16"
-  std::optional<safetensors::Dtype> file;  // none: no weights are read from it
+  std::optional<safetensors::Dtype> file;  // nullopt: not read from files
 };
 
 inline constexpr FloatDtype kFloatDtypes[] = {
@@ -34,14 +34,14 @@ inline at::ScalarType float_named(Precision precision) {
   RONDO_ASSERT(false, "every precision has a dtype");
 }
 
-// Throws Error(checkpoint) for what is no dtype of weights.
+// Throws Error(checkpoint) if `stored` is not a dtype of weights.
 inline at::ScalarType float_stored_as(std::string_view stored) {
   for (const FloatDtype& dtype : kFloatDtypes)
     if (dtype.stored == stored) return dtype.type;
-  throw Error(ExitCode::checkpoint, "tensors of dtype " + std::string(stored) + " are no weights");
+  throw Error(ExitCode::checkpoint, "tensors of dtype " + std::string(stored) + " are not weights");
 }
 
-// REQUIRES a file that hugging_face::Folder::check passed.
+// REQUIRES: hugging_face::Folder::check accepted the file.
 inline at::ScalarType float_in_file(safetensors::Dtype file) {
   for (const FloatDtype& dtype : kFloatDtypes)
     if (dtype.file == file) return dtype.type;

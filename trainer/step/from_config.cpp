@@ -1,7 +1,7 @@
-// Plain translation, in one place: compiler, data and step have options of their own, so that each can be
-// used without a configuration. Groups are collected in a map by name, so all ranks make them in one order,
-// and axes that hold the same ranks give one group. Validation starts from the training data's options and
-// changes what differs, so that new options reach both.
+// Translates keys of the configuration. Compiler, data and step have their own options, so that
+// each can be used without a configuration. Groups are collected in a map by name, so all ranks
+// create them in the same order, and axes with the same ranks share one group. Validation starts
+// from the options of the training data and changes what differs, so that new options reach both.
 #include "trainer/step/from_config.h"
 
 #include <map>
@@ -26,7 +26,7 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
                                          const std::optional<PipelineLayout>& pipeline, int rank) {
   const Mesh& mesh = layout.mesh;
   const std::string all = mesh.group(kAllAxes).name;
-  std::map<std::string, Axes> by_name;  // in one order on all ranks
+  std::map<std::string, Axes> by_name;  // the same order on all ranks
   for (const Axes axes : kGroups) by_name.insert_or_assign(mesh.group(axes).name, axes);
   if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap)
     for (const Axes axes : {kCutShardAxes, kWholeShardAxes, kCutExpertShardAxes, kWholeExpertShardAxes})
@@ -48,7 +48,7 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
 
 namespace {
 
-// As the memory policy eager does.
+// Returns what the memory policy `eager` keeps.
 Kept kept_by_op(std::string_view op) {
   if (!ir::eager_policy_keeps(op)) return Kept::never;
   return ir::facts(op).of_linear ? Kept::every_second_call : Kept::always;
@@ -83,8 +83,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   if (!c.compile.enable) o.checkpoint = checkpoint_of(c.activation_checkpoint);
   if (!c.compile.fsdp_buckets.empty())
     o.bucket = [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,
-                                                                const std::string& of_model) {
-      return bucket_of(buckets, parameter, of_model);
+                                                                const std::string& default_bucket) {
+      return bucket_of(buckets, parameter, default_bucket);
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);

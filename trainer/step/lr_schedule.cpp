@@ -9,7 +9,7 @@ namespace rondo {
 double lr_factor(std::int64_t step, const ScheduleSteps& schedule, DecayType decay_type, double min_factor) {
   if (step < schedule.warmup) return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
   const std::int64_t decay_begin =
-      schedule.warmup + schedule.stable + 1;  // the virtual step lengthens the stable phase
+      schedule.warmup + schedule.stable + 1;  // the virtual step extends the stable phase
   if (step < decay_begin) return 1.0;
   const double x =
       std::min(1.0, static_cast<double>(step + 1 - decay_begin) / static_cast<double>(schedule.decay));

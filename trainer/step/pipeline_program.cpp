@@ -1,3 +1,7 @@
+// Compiles the stages of a rank. Each traced stage is cut into the bodies that the schedule's
+// actions run. A forward and a backward that the schedule runs together are merged into one
+// function. The number of slots follows from the proof of the schedule: how many microbatches are
+// in flight.
 #include "trainer/step/pipeline_program.h"
 
 #include <algorithm>
@@ -12,7 +16,7 @@ namespace {
 
 using pipeline::ActionType;
 
-// The bodies that the actions of a stage run.
+// Returns the cut into the bodies that the actions of a stage run.
 ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t stage,
                       const CompileOptions& options) {
   ir::CutOptions cut{.unshard = options.reshard_after_forward == ReshardAfterForward::never,
@@ -34,18 +38,19 @@ Lifetime lifetime_of(const StepInput& saved) {
                                                 : Lifetime::microbatch;
 }
 
-// Slots for so many microbatches, and for so many pending ones, whose number divides that of the others, so
-// that a slot has one of them for all microbatches that are in it: the fewest bytes.
+// Chooses the numbers of slots with the fewest bytes for `in_flight` microbatches, `pending` of
+// them pending. The number of pending slots must divide the number of slots, so that each slot
+// always has the same pending slot.
 void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pending) {
   stage.slots = in_flight;
   stage.pending_slots = std::max(1, pending);
   if (stage.slots % stage.pending_slots == 0) return;
-  const std::int64_t of_microbatch = stage.saved_bytes(Lifetime::microbatch),
-                     of_pending = stage.saved_bytes(Lifetime::pending);
+  const std::int64_t microbatch_bytes = stage.saved_bytes(Lifetime::microbatch),
+                     pending_bytes = stage.saved_bytes(Lifetime::pending);
   std::pair least(std::numeric_limits<std::int64_t>::max(), in_flight);
   for (std::int32_t count = pending; count <= in_flight; ++count) {
     const std::int32_t slots = (in_flight + count - 1) / count * count;
-    const std::pair bytes(slots * of_microbatch + count * of_pending, slots);
+    const std::pair bytes(slots * microbatch_bytes + count * pending_bytes, slots);
     if (bytes >= least) continue;
     least = bytes;
     stage.slots = slots;
@@ -54,8 +59,8 @@ void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pen
 }
 
 const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
-  for (const ir::BodyGraph& one : function.bodies)
-    if (one.body == body) return &one.graph;
+  for (const ir::BodyGraph& candidate : function.bodies)
+    if (candidate.body == body) return &candidate.graph;
   return nullptr;
 }
 
@@ -77,21 +82,21 @@ ir::Body body_of(ActionType compute) {
 }
 
 const CompiledStep* CompiledStage::body(ir::Body wanted) const {
-  const auto found =
-      std::find_if(bodies.begin(), bodies.end(), [&](const CompiledBody& one) { return one.body == wanted; });
-  return found == bodies.end() ? nullptr : &found->step;
+  const auto match = std::find_if(bodies.begin(), bodies.end(),
+                                  [&](const CompiledBody& compiled) { return compiled.body == wanted; });
+  return match == bodies.end() ? nullptr : &match->step;
 }
 
 std::map<std::string, ir::TensorType> CompiledStage::saved(Lifetime wanted) const {
-  std::map<std::string, ir::TensorType> found;
+  std::map<std::string, ir::TensorType> types;
   const auto add = [&](const CompiledStep& step) {
     for (const StepInput& input : step.function().inputs)
       if (input.kind == ir::InputKind::saved && lifetime_of(input) == wanted)
-        found.emplace(input.name, input.type);
+        types.emplace(input.name, input.type);
   };
-  for (const CompiledBody& one : bodies) add(one.step);
+  for (const CompiledBody& body : bodies) add(body.step);
   if (accumulate) add(*accumulate);
-  return found;
+  return types;
 }
 
 std::int64_t CompiledStage::saved_bytes(Lifetime wanted) const {
@@ -110,7 +115,7 @@ std::vector<std::int64_t> PipelineSchedule::stages_of_rank() const {
 void CompiledPipeline::place(const PipelineSchedule& schedule) {
   static_cast<PipelineSchedule&>(*this) = schedule;
   const std::vector<std::int64_t> own = stages_of_rank();
-  RONDO_ASSERT(own.size() == stages.size(), "a rank has the stages that were compiled for it");
+  RONDO_ASSERT(own.size() == stages.size(), "the rank has the compiled stages");
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto stage = static_cast<std::size_t>(own[i]);
     stages[i].stage = own[i];
@@ -126,8 +131,9 @@ std::int64_t CompiledPipeline::saved_bytes() const {
   return bytes;
 }
 
-// All received tensors have one type. Those of another rank exist from their RECV on, those of a stage of this
-// rank from the action that computes them, and both until the weight gradients of the microbatch.
+// All received tensors have one type. A tensor from another rank exists from its RECV on, a tensor
+// from a stage of this rank from the action that computes it. Both exist until the weight gradients
+// of the microbatch.
 std::int64_t CompiledPipeline::received_bytes() const {
   std::int64_t bytes_each = 0;
   for (const CompiledStage& stage : stages)
@@ -152,10 +158,10 @@ std::int64_t CompiledPipeline::received_bytes() const {
 }
 
 std::size_t CompiledPipeline::index_of(std::int64_t stage) const {
-  const auto found = std::find_if(stages.begin(), stages.end(),
-                                  [&](const CompiledStage& one) { return one.stage == stage; });
-  RONDO_ASSERT(found != stages.end(), "a rank plays its own stages");
-  return static_cast<std::size_t>(found - stages.begin());
+  const auto match = std::find_if(stages.begin(), stages.end(),
+                                  [&](const CompiledStage& compiled) { return compiled.stage == stage; });
+  RONDO_ASSERT(match != stages.end(), "a rank runs its own stages");
+  return static_cast<std::size_t>(match - stages.begin());
 }
 
 const CompiledPair* CompiledPipeline::pair(const pipeline::Action& forward,
@@ -168,14 +174,14 @@ const CompiledPair* CompiledPipeline::pair(const pipeline::Action& forward,
 }
 
 std::vector<const CompiledStep*> CompiledPipeline::functions() const {
-  std::vector<const CompiledStep*> all;
+  std::vector<const CompiledStep*> functions;
   for (const CompiledStage& stage : stages) {
-    for (const CompiledBody& body : stage.bodies) all.push_back(&body.step);
-    if (stage.accumulate) all.push_back(&*stage.accumulate);
-    if (stage.validate) all.push_back(&*stage.validate);
+    for (const CompiledBody& body : stage.bodies) functions.push_back(&body.step);
+    if (stage.accumulate) functions.push_back(&*stage.accumulate);
+    if (stage.validate) functions.push_back(&*stage.validate);
   }
-  for (const CompiledPair& pair : pairs) all.push_back(&pair.step);
-  return all;
+  for (const CompiledPair& pair : pairs) functions.push_back(&pair.step);
+  return functions;
 }
 
 CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, const PipelineSchedule& schedule,
@@ -202,7 +208,7 @@ CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, con
     const ir::Body body = body_of(actions[i + 1].type);
     const ir::Graph *first = graph_of(cut[forward], ir::Body::forward),
                     *second = graph_of(cut[backward], body);
-    if (first != nullptr && second != nullptr)  // a stage without layers may have nothing to do
+    if (first != nullptr && second != nullptr)  // a stage without layers may have empty bodies
       pipeline.pairs.push_back(
           {forward, backward, body, CompiledStep(ir::merge_bodies(*first, *second), request)});
   }

@@ -1,7 +1,7 @@
-// Messages begin where the program says so and are waited for by what reads them, so a rank waits for less
-// than the proof of the program lets it. What goes from one stage of a rank to the next is copied like a
-// message: the slot that it lies in may be taken again before it is read for the last time. A forward and a
-// backward that run together are one executor for each two slots that meet in the program.
+// Runs a rank's actions. A message begins at its place in the program, and its reader waits for it,
+// so a rank waits less than the proof of the program allows. A tensor from one stage of a rank to
+// the next is copied like a message, since its slot may be reused before the last read. A forward
+// and a backward that run together are one executor for each pair of slots in the program.
 #include "trainer/step/pipeline_runner.h"
 
 #include <ATen/TensorOperators.h>
@@ -49,7 +49,7 @@ void PipelineRunner::bind_pairs(const SharedResources& shared) {
     std::vector<Tensor> state;
     for (StepInput input : pair->step.function().inputs) {
       if (input.kind == ir::InputKind::batch) continue;
-      const Action* reader = &forward;  // of what lasts, which has no slot, either
+      const Action* reader = &forward;  // any, for state without slots
       if (input.kind == ir::InputKind::saved) {
         const ir::NameInPair name = ir::read_name_in_pair(input.name);
         input.name = name.name;
@@ -99,16 +99,16 @@ void PipelineRunner::run(const StepBatch& batch) {
 }
 
 void PipelineRunner::play(const Action& action) {
-  const PathScope scope("pipeline." + print(action));  // for who asks what a rank waits for
+  const PathScope scope("pipeline." + print(action));  // names what a rank waits for
   const std::pair<std::int32_t, std::int32_t> place(action.stage, action.microbatch);
   const auto send_out = [&](const std::string& name) {
     PipelineStage& own = stage(action.stage);
     own.sending(name, action.microbatch) = send(own.sent(name, action.microbatch), edge(action));
   };
   const auto receive_in = [&](auto& received) {
-    Received& coming = received[place];
-    coming.tensor = stage(action.stage).to_receive(/*in_validation=*/false);
-    coming.message = receive(coming.tensor, edge(action));
+    Received& incoming = received[place];
+    incoming.tensor = stage(action.stage).to_receive(/*in_validation=*/false);
+    incoming.message = receive(incoming.tensor, edge(action));
   };
   switch (action.type) {
     case ActionType::send_forward:
@@ -129,7 +129,7 @@ void PipelineRunner::play(const Action& action) {
 }
 
 void PipelineRunner::compute(const Action& action, const StepBatch& batch) {
-  stage(action.stage).unshard();  // while what it reads is on its way
+  stage(action.stage).unshard();  // while its inputs are in transfer
   stage(action.stage).run(body_of(action.type), action.microbatch, batch, streams_for(action));
   finish(action);
 }
@@ -153,26 +153,26 @@ void PipelineRunner::compute(const Action& forward, const Action& backward, cons
 }
 
 Streams PipelineRunner::streams_for(const Action& compute) {
-  const auto come = [&](auto& received) -> Tensor {
-    const auto found = received.find({compute.stage, compute.microbatch});
-    if (found == received.end()) return {};
+  const auto wait_for = [&](auto& received) -> Tensor {
+    const auto match = received.find({compute.stage, compute.microbatch});
+    if (match == received.end()) return {};
     const PathScope scope("pipeline." + print(compute));
-    if (found->second.message) found->second.message->wait();
-    return found->second.tensor;
+    if (match->second.message) match->second.message->wait();
+    return match->second.tensor;
   };
-  return {come(hidden_), come(gradients_)};
+  return {wait_for(hidden_), wait_for(gradients_)};
 }
 
 void PipelineRunner::finish(const Action& compute) {
-  // To a neighbour on this rank.
-  const auto hand_on = [&](const std::string& name, auto& received, std::int32_t to) {
+  // Copies a result to a neighbouring stage on this rank.
+  const auto pass_on = [&](const std::string& name, auto& received, std::int32_t to) {
     if (to < 0 || to >= compiled_.program.stages) return;
     if (compiled_.program.rank_of_stage[static_cast<std::size_t>(to)] != compiled_.rank) return;
     received[{to, compute.microbatch}] = {stage(compute.stage).sent(name, compute.microbatch).clone(),
                                           std::nullopt};
   };
-  if (compute.type == ActionType::forward) hand_on(kSentHidden, hidden_, compute.stage + 1);
-  if (makes_input_gradient(compute.type)) hand_on(kSentGradient, gradients_, compute.stage - 1);
+  if (compute.type == ActionType::forward) pass_on(kSentHidden, hidden_, compute.stage + 1);
+  if (makes_input_gradient(compute.type)) pass_on(kSentGradient, gradients_, compute.stage - 1);
   if (!makes_weight_gradient(compute.type)) return;
   hidden_.erase({compute.stage, compute.microbatch});
   gradients_.erase({compute.stage, compute.microbatch});
@@ -186,18 +186,18 @@ Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
     const Action forward{0, number, ActionType::forward, false};
     if (compiled_.program.reads_message(forward)) {
       hidden = own->to_receive(/*in_validation=*/true);
-      const Action coming = receive_of(forward);
-      const PathScope scope("pipeline.validate." + print(coming));
-      receive(hidden, edge(coming)).wait();
+      const Action incoming = receive_of(forward);
+      const PathScope scope("pipeline.validate." + print(incoming));
+      receive(hidden, edge(incoming)).wait();
     }
-    const Tensor& made = own->validate(batch, valid_tokens, hidden);
+    const Tensor& output = own->validate(batch, valid_tokens, hidden);
     if (own->has_head()) {
-      loss = made;
+      loss = output;
       continue;
     }
-    hidden = made;
+    hidden = output;
     const Action message = send_of(forward);
-    if (compiled_.program.peer_of(message) != compiled_.rank) sending.push_back(send(made, edge(message)));
+    if (compiled_.program.peer_of(message) != compiled_.rank) sending.push_back(send(output, edge(message)));
   }
   for (Message& message : sending) message.wait();
   return loss.defined() ? loss : no_loss_;

@@ -4,7 +4,7 @@
 //
 // A received tensor lives from its message until the last subgraph that reads it. Subgraphs reduce
 // and accumulate gradients microbatch by microbatch, or accumulate them for the update to reduce
-// (GradientSync). So REDUCE_GRAD has nothing left to do.
+// (GradientSync). So REDUCE_GRAD does nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,19 +26,19 @@ namespace rondo {
 
 class PipelineRunner {
  public:
-  // `compiled` and `state` outlive this; `shared` as for StepRunner.
+  // `compiled` and `state` must outlive this; `shared` as for StepRunner.
   PipelineRunner(const CompiledPipeline& compiled, const TrainState& state, const SharedResources& shared);
   ~PipelineRunner();
 
-  // Runs all microbatches of a step. Throws Error(peer) where another rank is lost.
+  // Runs all microbatches of a step. Throws Error(peer) if another rank is lost.
   void run(const StepBatch& batch);
-  // Returns the share of this rank in the loss of a batch: [], 0 where it has no head.
+  // Returns this rank's share of the loss of a batch: [], 0 without a head.
   at::Tensor validate(const Batch& batch, std::int64_t valid_tokens);
-  // How often a step runs each executor.
+  // Returns how often a step runs each executor.
   std::map<const Executor*, std::int64_t> runs_of_a_step() const;
 
  private:
-  struct Received {  // or copied from a stage of this rank
+  struct Received {  // from another rank, or copied from a stage of this rank
     at::Tensor tensor;
     std::optional<Message> message;  // in flight
   };
@@ -52,10 +52,9 @@ class PipelineRunner {
   void play(const pipeline::Action& action);  // messages, unshard and reshard
   void compute(const pipeline::Action& action, const StepBatch& batch);
   void compute(const pipeline::Action& forward, const pipeline::Action& backward, const StepBatch& batch);
-  // Returns nullptr where the two run one after the other.
+  // Returns nullptr if the two run one after the other.
   Executor* executor(const pipeline::Action& forward, const pipeline::Action& backward) const;
-  // `streams_for` waits for what the action reads from other stages; `finish` passes its results
-  // on.
+  // `streams_for` waits for the action's inputs from other stages; `finish` passes on its results.
   Streams streams_for(const pipeline::Action& compute);
   void finish(const pipeline::Action& compute);
   PipelineStage& stage(std::int64_t number) const;

@@ -1,6 +1,6 @@
-// What bodies leave lies in one block of the replays' pool, slot behind slot, and is there before any of them
-// is bound. Batches are staged by each body for itself, as many as a step has, so that a microbatch on its
-// way is not written over.
+// Binds and runs the subgraphs of a stage. Saved values are in one block of the replays' pool, slot
+// after slot, which is allocated before any body is bound. Each body stages its own batches, as
+// many as a step has, so that no microbatch in transfer is overwritten.
 #include "trainer/step/pipeline_stage.h"
 
 #include <ATen/ops/empty_strided.h>
@@ -19,16 +19,16 @@ Tensor allocated(const ir::TensorType& type, c10::Device device) {
   return at::empty_strided(type.sizes, type.strides,
                            at::TensorOptions().dtype(to_aten(type.dtype)).device(device));
 }
-// `count` times these, in one block of the replays' pool, where there is one, so that kernels put results
-// there.
+// Allocates `count` sets of these tensors, in one block of the replays' pool if there is one, so
+// that kernels write results into it.
 std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>& types, std::int32_t count,
                                     c10::Device device, const std::shared_ptr<ReplayMemory>& memory) {
   constexpr std::int64_t kAlignment = 512;  // the caching allocator's
   std::int64_t bytes = 0;
   for (const auto& [name, type] : types) bytes += count * ir::planned_bytes(type, kAlignment);
   char* next = memory && bytes > 0 ? memory->device().reserve(static_cast<std::size_t>(bytes)) : nullptr;
-  std::vector<SavedTensors> all(static_cast<std::size_t>(count));
-  for (SavedTensors& tensors : all) {
+  std::vector<SavedTensors> slots(static_cast<std::size_t>(count));
+  for (SavedTensors& tensors : slots) {
     for (const auto& [name, type] : types) {
       if (next == nullptr) {
         tensors[name] = allocated(type, device);
@@ -39,7 +39,7 @@ std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>&
       next += ir::planned_bytes(type, kAlignment);
     }
   }
-  return all;
+  return slots;
 }
 
 BatchSource source_of(const StepBatch& batch, std::int32_t microbatch, const Streams& streams) {
@@ -49,7 +49,7 @@ BatchSource source_of(const StepBatch& batch, std::int32_t microbatch, const Str
           .received_gradient = streams.gradient};
 }
 
-// A tensor for what the function receives; undefined where it receives nothing.
+// Allocates the tensor that the function receives; undefined if it receives nothing.
 Tensor to_receive(const CompiledStep& step, c10::Device device) {
   for (const StepInput& input : step.function().inputs)
     if (is_received(input)) return allocated(input.type, device);
@@ -78,7 +78,7 @@ PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& st
   }
   for (const CompiledBody& body : compiled.bodies) {
     batches_.try_emplace(body.body, shared.memory, 2 * static_cast<std::size_t>(microbatches));
-    take_memory_of_batches(body);
+    reserve_batches(body);
   }
   if (!compiled.validate) return;
   for (const StepInput& input : compiled.validate->function().inputs)
@@ -94,9 +94,9 @@ void PipelineStage::unshard() {
 void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                         const Streams& streams) {
   if (compiled_.accumulate) return run_eagerly(body, microbatch, batch, streams);
-  Executor* const found = executor(body, microbatch);
-  if (found == nullptr) return;  // the first stage's gradient of an input
-  found->run(prepare(body, microbatch, batch, streams));
+  Executor* const bound = executor(body, microbatch);
+  if (bound == nullptr) return;  // the input gradient of the first stage
+  bound->run(prepare(body, microbatch, batch, streams));
 }
 
 std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
@@ -105,7 +105,8 @@ std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatc
   return batch_of(body, source_of(batch, microbatch, streams));
 }
 
-// What the body writes anew must have left; gradients of weights go on beside a message.
+// Waits until the messages whose memory the body overwrites are sent. backward_weight
+// overwrites none.
 void PipelineStage::wait_for_room(ir::Body body, std::int32_t microbatch) {
   Slot& slot = slot_of(microbatch);
   if (body == ir::Body::forward) slot.sending_hidden.wait();
@@ -139,14 +140,14 @@ Tensor PipelineStage::to_receive(bool in_validation) const {
   if (compiled_.accumulate) return rondo::to_receive(*compiled_.accumulate, device_);
   for (const CompiledBody& body : compiled_.bodies)
     if (Tensor tensor = rondo::to_receive(body.step, device_); tensor.defined()) return tensor;
-  RONDO_ASSERT(false, "a stage that receives something reads it");
+  RONDO_ASSERT(false, "a stage reads what it receives");
 }
 
 Executor* PipelineStage::executor(ir::Body body, std::int32_t microbatch) const {
   if (body == ir::Body::unshard) return unshard_.get();
   const auto& bodies = slots_[static_cast<std::size_t>(slot_number(microbatch))].bodies;
-  const auto found = bodies.find(body);
-  return found == bodies.end() ? nullptr : found->second.get();
+  const auto match = bodies.find(body);
+  return match == bodies.end() ? nullptr : match->second.get();
 }
 
 std::int32_t PipelineStage::slot_number(std::int32_t microbatch) const {
@@ -159,8 +160,8 @@ PipelineStage::Slot& PipelineStage::slot_of(std::int32_t microbatch) {
 
 Tensor PipelineStage::state_tensor(const StepInput& input, const SavedTensors& saved) const {
   if (input.kind != ir::InputKind::saved) return state_.tensor(input.name);
-  const auto found = saved.find(input.name);
-  return found != saved.end() ? found->second : unsharded_.at(input.name);
+  const auto match = saved.find(input.name);
+  return match != saved.end() ? match->second : unsharded_.at(input.name);
 }
 
 Tensor PipelineStage::state_tensor(const StepInput& input, std::int32_t microbatch) const {
@@ -174,8 +175,9 @@ std::vector<Tensor> PipelineStage::state_of(const StepFunction& function, const 
   return tensors;
 }
 
-// Before the first recording of any body.
-void PipelineStage::take_memory_of_batches(const CompiledBody& body) {
+// Reserves the staging memory of a body. Called before any body is recorded, which must
+// not allocate.
+void PipelineStage::reserve_batches(const CompiledBody& body) {
   std::vector<Tensor> like;
   for (const StepInput& input : body.step.function().inputs)
     if (input.kind == ir::InputKind::batch && !is_received(input))
@@ -183,18 +185,18 @@ void PipelineStage::take_memory_of_batches(const CompiledBody& body) {
   batches_.at(body.body).stage(like);
 }
 
-// Tensors on the host are staged; received ones stay where they are.
+// Stages tensors on the host; received tensors are used in place.
 std::vector<Tensor> PipelineStage::batch_of(ir::Body body, const BatchSource& source) {
-  std::vector<Tensor> from_host, all;
+  std::vector<Tensor> from_host, inputs;
   for (const StepInput& input : compiled_.body(body)->function().inputs) {
     if (input.kind != ir::InputKind::batch) continue;
-    all.push_back(is_received(input) ? source.tensor(input) : Tensor());
+    inputs.push_back(is_received(input) ? source.tensor(input) : Tensor());
     if (!is_received(input)) from_host.push_back(source.tensor(input));
   }
   const std::vector<Tensor> staged = batches_.at(body).stage(from_host);
-  for (auto next = staged.begin(); Tensor & tensor : all)
+  for (auto next = staged.begin(); Tensor & tensor : inputs)
     if (!tensor.defined()) tensor = *next++;
-  return all;
+  return inputs;
 }
 
 void PipelineStage::run_eagerly(ir::Body body, std::int32_t microbatch, const StepBatch& batch,

@@ -26,40 +26,42 @@
 
 namespace rondo {
 
-// What a subgraph reads from other stages; undefined at the ends of the pipeline.
+// The inputs of a subgraph from other stages; undefined at the ends of the pipeline.
 struct Streams {
   at::Tensor hidden, gradient;
 };
 
 class PipelineStage {
  public:
-  // `compiled` and `state` outlive this; `shared` as for StepRunner. `microbatches`: of a step.
+  // `compiled` and `state` must outlive this; `shared` as for StepRunner. `microbatches`: of
+  // a step.
   PipelineStage(const CompiledStage& compiled, const TrainState& state, const SharedResources& shared,
                 std::int32_t microbatches);
 
   std::int64_t number() const { return compiled_.stage; }
   bool has_head() const { return compiled_.head; }
 
-  void unshard();  // before any subgraph; does nothing while the weights are gathered
+  void unshard();  // called before any subgraph; does nothing if the weights are gathered
   void reshard() { is_unsharded_ = false; }
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
-  // Returns the batch inputs of a subgraph that runs in a pair, after the messages that it
-  // overwrites have been sent; and a state input by the name of the subgraph.
+  // Returns the batch inputs of a subgraph that runs in a pair, after it has waited for the
+  // messages whose memory the subgraph overwrites.
   std::vector<at::Tensor> prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                                   const Streams& streams);
+  // Returns a state input, by its name in the subgraph.
   at::Tensor state_tensor(const StepInput& input, std::int32_t microbatch) const;
   std::int32_t slot_number(std::int32_t microbatch) const;
   // Writes kSentHidden or BatchTensor::stage_loss, and returns it.
   const at::Tensor& validate(const Batch& batch, std::int64_t valid_tokens, const at::Tensor& hidden);
 
-  // The tensor kSentHidden or kSentGradient, and the message that sends it.
+  // Return the tensor kSentHidden or kSentGradient, and the message that sends it.
   const at::Tensor& sent(const std::string& name, std::int32_t microbatch);
   Message& sending(const std::string& name, std::int32_t microbatch);
   void wait_for_sent();
-  // Allocates a tensor for what the stage receives.
+  // Allocates a tensor for the hidden states or gradients that the stage receives.
   at::Tensor to_receive(bool in_validation) const;
 
-  // Returns nullptr where there is nothing to run.
+  // Returns nullptr if the body is empty.
   Executor* executor(ir::Body body, std::int32_t microbatch) const;
 
  private:
@@ -67,13 +69,13 @@ class PipelineStage {
   struct Slot {
     SavedTensors saved = {};
     std::map<ir::Body, std::unique_ptr<Executor>> bodies = {};
-    Message sending_hidden = {}, sending_gradient = {};  // they send from `saved`
+    Message sending_hidden = {}, sending_gradient = {};  // their tensors are in `saved`
   };
 
   Slot& slot_of(std::int32_t microbatch);
   at::Tensor state_tensor(const StepInput& input, const SavedTensors& saved) const;
   std::vector<at::Tensor> state_of(const StepFunction& function, const SavedTensors& saved) const;
-  void take_memory_of_batches(const CompiledBody& body);
+  void reserve_batches(const CompiledBody& body);
   std::vector<at::Tensor> batch_of(ir::Body body, const BatchSource& source);
   void wait_for_room(ir::Body body, std::int32_t microbatch);
   void run_eagerly(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);

@@ -1,5 +1,6 @@
-// `repeat` recomputes all that it can, all-to-alls included: it is rare, has the same bits as the step and
-// shares the arena of the other functions.
+// Compiles the functions of a step and counts their memory. `repeat` recomputes as much as
+// possible, including all-to-alls: it is rare, has the same bits as the step and shares the arena
+// of the other functions.
 #include "trainer/step/step_program.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Bytes of what the step reads of a batch, without what it receives from another stage.
+// Returns the bytes of the batch inputs of a step, without those received from another stage.
 std::int64_t own_batch_bytes(const CompiledStep& step) {
   std::int64_t bytes = step.report().memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)];
   for (const StepInput& input : step.function().inputs)
@@ -25,8 +26,8 @@ const CompiledStep* StepProgram::add(const StepFunction& function, const Compile
 }
 
 StepProgram::StepProgram(const TrainStepFunctions& of, const CompileRequest& request, bool with_validation) {
-  const auto calls = [&](const StepFunction& forward_backward, const CompileRequest& how) {
-    const CompiledStep* const function = add(forward_backward, how);
+  const auto calls = [&](const StepFunction& forward_backward, const CompileRequest& with) {
+    const CompiledStep* const function = add(forward_backward, with);
     std::vector<Call> calls;
     for (std::int64_t i = 0; i < of.microbatches; ++i)
       calls.push_back({function, static_cast<std::size_t>(i)});

@@ -1,6 +1,6 @@
-// The compiled functions of a rank's step, and the calls that a step is: `train_step`; or `accumulate` for
-// each microbatch and then `update`; or, as a rank of a pipeline, the actions of its schedule and then
-// `update`. Built before any weight exists.
+// The compiled functions of a rank's step, and the calls of a step: `train_step`; or `accumulate`
+// for each microbatch and then `update`; or, on a rank of a pipeline, the actions of its schedule
+// and then `update`. Built before any weight exists.
 #pragma once
 
 #include <array>
@@ -25,39 +25,39 @@ struct Call {
 };
 
 struct StepProgram {
-  // The last call of each list returns the numbers of the step. Empty lists: nothing is trained; no step is
-  // repeated; nothing is validated.
+  // The last call of each list returns the numbers of the step. An empty list means no training, no
+  // repeat of steps, or no validation.
   std::vector<Call> step, repeat, validation;
-  // Runs before the calls: the microbatches of a step, the forward of a validation batch.
+  // Runs before the calls: the microbatches of a step, or the forward of a validation batch.
   std::optional<CompiledPipeline> pipeline;
-  std::list<CompiledStep> functions;  // of the calls; a call points into it
+  std::list<CompiledStep> functions;  // of the calls, which point into it
 
   StepProgram(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
   StepProgram(const PipelineFunctions& functions, const PipelineSchedule& schedule,
               const CompileRequest& request, bool with_validation);
-  // A program that only validates.
+  // Creates a program that only validates.
   StepProgram(const StepFunction& validation, const CompileRequest& request);
   StepProgram(StepProgram&&) = default;
   StepProgram& operator=(StepProgram&&) = default;
 
-  // Every function, those of the pipeline first: the same order on all ranks of a stage.
+  // Returns all functions, the pipeline's first, in the same order on all ranks of a stage.
   std::vector<const CompiledStep*> all() const;
-  // The function of `functions` with this name: "train_step", "accumulate", "update", "repeat", "validate";
-  // nullptr: there is none.
+  // Returns the function with this name: "train_step", "accumulate", "update", "repeat",
+  // "validate"; nullptr if there is none.
   const CompiledStep* find(std::string_view name) const;
-  const CompiledStep& at(std::string_view name) const;  // REQUIRES: there is one
+  const CompiledStep& at(std::string_view name) const;  // REQUIRES: it exists
 
-  // Whether all functions fit into `bytes`, or the repeat needs no larger arena than the step. Eager functions
-  // have no plan and always fit. REQUIRES: a repeat.
+  // Returns whether all functions fit into `bytes`, or the repeat needs no larger arena than the
+  // step. Eager functions have no plan and always fit. REQUIRES: `repeat` is not empty.
   bool repeat_fits(std::int64_t bytes) const;
-  // From here on a step that would be repeated is skipped.
+  // Removes the repeat: from here on such a step is skipped.
   void drop_repeat();
 
  private:
   const CompiledStep* add(const StepFunction& function, const CompileRequest& request);
 };
 
-// The memory of a rank over all functions of its step. They share their inputs and take turns in one arena.
+// The memory of a rank for all functions of its step, which share their inputs and one arena.
 struct PlannedMemory {
   std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
   std::int64_t arena_bytes = 0;

@@ -1,7 +1,8 @@
-// Batches are wrapped by from_blob, and staged where the device fetches them by itself: all of a step before
-// its first call, since a recording must not allocate. The numbers of a step are concatenated and copied to
-// the host at once. At most one step follows a step that halted; the runner waits for it before the state
-// changes again. Dropped tokens alone stopped a step if the sum of loss and norm is finite.
+// Runs the calls of a step. Batches are wrapped by from_blob and staged for the device, all batches
+// of a step before its first call, since a recording must not allocate. The numbers of a step are
+// concatenated and copied to the host together. At most one step follows a halted step; the runner
+// waits for it before the state changes again. A step with dropped tokens is skipped, not failed,
+// if the sum of loss and norm is finite.
 #include "trainer/step/step_runner.h"
 
 #include <ATen/ops/cat.h>
@@ -21,12 +22,12 @@ at::Tensor row_of(const std::vector<at::Tensor>& results) {
   return at::cat(flat);
 }
 
-// Returns the numbers of such a row by the names of the results.
+// Returns the numbers of a row of row_of by the names of the results.
 std::map<std::string, std::vector<double>> by_name(const StepFunction& function,
                                                    const std::vector<at::Tensor>& results,
                                                    const at::Tensor& row) {
-  const at::Tensor all = row.to(at::kDouble);
-  const double* next = all.const_data_ptr<double>();
+  const at::Tensor row_f64 = row.to(at::kDouble);
+  const double* next = row_f64.const_data_ptr<double>();
   std::map<std::string, std::vector<double>> numbers;
   auto result = results.begin();
   for (const ir::Output& output : function.outputs) {
@@ -40,8 +41,8 @@ std::map<std::string, std::vector<double>> by_name(const StepFunction& function,
 StepResult read(const StepFunction& function, const std::vector<at::Tensor>& results, const at::Tensor& row) {
   const auto numbers = by_name(function, results, row);
   const auto number = [&](const std::string& name) {
-    const auto found = numbers.find(name);
-    return found == numbers.end() ? std::nullopt : std::optional(found->second.at(0));
+    const auto match = numbers.find(name);
+    return match == numbers.end() ? std::nullopt : std::optional(match->second.at(0));
   };
   StepResult result;
   result.loss = numbers.at(kLoss).at(0);
@@ -54,7 +55,7 @@ StepResult read(const StepFunction& function, const std::vector<at::Tensor>& res
   return result;
 }
 
-// How often a step runs a function.
+// Returns how often a step runs a function.
 std::size_t count(const std::vector<Call>& calls, const CompiledStep* function) {
   return static_cast<std::size_t>(
       std::count_if(calls.begin(), calls.end(), [&](const Call& call) { return call.function == function; }));
@@ -131,10 +132,11 @@ StepResult StepRunner::finish() {
   }
   halted_.zero_();
   const std::vector<at::Tensor> results = issue(program_.repeat, step);
-  StepResult again = read(program_.repeat.back().function->function(), results, row_of(results).cpu());
-  again.repeated = true;
-  again.dropped_tokens = result.dropped_tokens;
-  return again;
+  StepResult repeat_result =
+      read(program_.repeat.back().function->function(), results, row_of(results).cpu());
+  repeat_result.repeated = true;
+  repeat_result.dropped_tokens = result.dropped_tokens;
+  return repeat_result;
 }
 
 std::optional<ReplayStats> StepRunner::replay_stats() const {

@@ -1,13 +1,13 @@
 // Runs the calls of a StepProgram: optimizer steps and validation batches, with any executor.
 //
-// At most two steps are in flight: a step may begin before the host has read the numbers of the one before it.
-// A step that is not finite, or whose experts have no room for all tokens, halts the state (train_step.h:
-// kHalted), so the step behind it changes nothing. That step begins again once the state may change, with
-// the bits that it would have had.
+// At most two steps are in flight: a step may begin before the host has read the numbers of the
+// previous one. A step that is not finite, or whose experts overflow, halts the state
+// (train_step.h: kHalted), so the next step changes nothing. That step begins again after the halt
+// is cleared, with the same bits as without the halt.
 //
-// A step whose experts overflow changes only the totals of its microbatches, which its update clears. It is
-// repeated with room for all tokens where the program has a repeat, else skipped. All ranks read the same sum
-// and so decide the same.
+// A step whose experts overflow changes only the totals of its microbatches, which its update
+// clears. It is repeated with room for all tokens if the program has a repeat, otherwise skipped.
+// All ranks read the same sum, so their decisions agree.
 #pragma once
 
 #include <cstdint>
@@ -29,23 +29,23 @@ namespace rondo {
 struct StepResult {
   double loss = 0;                            // mean over all valid tokens of the step, all ranks
   double grad_norm = 0;                       // before clipping
-  bool finite = true;                         // false: the state was left as it was, bit for bit
+  bool finite = true;                         // false: the state is unchanged, bit for bit
   std::optional<float> load_imbalance = {};   // with routers; train_step.h
   std::vector<float> tokens_per_expert = {};  // [L, E], row by row; empty without routers
-  float dropped_tokens = 0;                   // without room at the first try
-  bool repeated = false;                      // with room for all; the numbers above are the repeat's
-  bool skipped = false;                       // dropped tokens alone stopped it
+  float dropped_tokens = 0;                   // tokens without room in the first attempt
+  bool repeated = false;                      // with room for all; other numbers are the repeat's
+  bool skipped = false;                       // because of dropped tokens alone
 };
 
 class StepRunner {
  public:
-  // `program` outlives this. `shared` comes from share_resources(program.all(), ...).
+  // `program` must outlive this. `shared` comes from share_resources(program.all(), ...).
   StepRunner(const StepProgram& program, const TrainState& state, const SharedResources& shared);
 
-  // Issues a step behind those in flight, at most one. REQUIRES: every step in flight is finite.
+  // Issues a step after those in flight, at most one. REQUIRES: every step in flight is finite.
   void begin(StepBatch batch, double learning_rate);
-  // Waits for the oldest step in flight and for nothing behind it. Where its experts overflowed, it is
-  // repeated or skipped, and the step behind it begins again. REQUIRES: in_flight() > 0.
+  // Waits for the oldest step in flight and for no later work. If its experts overflowed, it is
+  // repeated or skipped, and the next step begins again. REQUIRES: in_flight() > 0.
   StepResult finish();
   std::size_t in_flight() const { return steps_.size(); }
   StepResult run(StepBatch batch, double learning_rate) {
@@ -54,7 +54,8 @@ class StepRunner {
   }
   // Returns the loss of the batch.
   double validate(const StepBatch& batch);
-  // Counts of one step over all its calls, complete after two steps; nullopt unless it is replayed.
+  // Returns the counts of one step over all its calls, complete after two steps; nullopt unless
+  // steps are replayed.
   std::optional<ReplayStats> replay_stats() const;
 
  private:
@@ -62,9 +63,9 @@ class StepRunner {
     StepBatch batch;
     double learning_rate = 0;
     std::vector<at::Tensor> results = {};  // on the device, until the next step
-    bool did_nothing = false;              // because the step before it halted
+    bool did_nothing = false;              // because the previous step halted
   };
-  // A bound function, and the memory from which its device fetches the batch inputs of the steps in flight.
+  // A bound function, and the staging memory for the batch inputs of the steps in flight.
   struct Bound {
     std::unique_ptr<Executor> executor;
     StagedBatches batches;
@@ -77,11 +78,11 @@ class StepRunner {
   void begin_again();
 
   const StepProgram& program_;
-  at::Tensor halted_;       // state; undefined where nothing is trained
-  SharedResources shared_;  // above the executors, which are destroyed first
+  at::Tensor halted_;       // state; undefined without training
+  SharedResources shared_;  // declared before the executors, which are destroyed first
   std::map<const CompiledStep*, Bound> bound_;
   std::optional<PipelineRunner> pipeline_;
-  std::deque<Step> steps_;  // in flight, the oldest first
+  std::deque<Step> steps_;  // in flight, oldest first
   DeferredReadback numbers_;
 };
 

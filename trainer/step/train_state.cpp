@@ -1,7 +1,8 @@
-// Functions name their inputs, and equal names are one tensor; so the state is what the functions read
-// between them, and nothing more. Optimizer state finds its parameter's placement by its name behind the
-// prefix. Weights are drawn one tensor at a time, on CUDA where they are to lie and else on the host, so that
-// never more than one is in both memories. The hash chains names and bits.
+// Creates, lists and hashes the state of a run. Functions name their inputs, and inputs with equal
+// names are one tensor, so the state is the union of all inputs. Optimizer state has the placement
+// of the parameter that its name has after the prefix. Weights are drawn one tensor at a time, on
+// CUDA in place and otherwise on the host, so that at most one is in both memories. The hash chains
+// names and bits.
 #include "trainer/step/train_state.h"
 
 #include <ATen/ops/zeros.h>
@@ -20,13 +21,13 @@ namespace {
 
 using Rules = std::unordered_map<std::string, const ParameterRule*>;
 
-// The parameter whose shard a tensor of the state is like: "layers.0.wq.weight", and
-// "exp_avg.layers.0.wq.weight" too. nullptr: none.
+// Returns the parameter that has the placement of a state tensor: for "layers.0.wq.weight" and also
+// for "exp_avg.layers.0.wq.weight". Returns nullptr if there is none.
 const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
   if (input.kind == ir::InputKind::parameter) return rules.at(input.name);
-  if (input.kind == ir::InputKind::buffer) return nullptr;  // what microbatches add up, too
-  const auto found = rules.find(input.name.substr(input.name.find('.') + 1));
-  return found == rules.end() ? nullptr : found->second;
+  if (input.kind == ir::InputKind::buffer) return nullptr;  // sums over microbatches as well
+  const auto rule = rules.find(input.name.substr(input.name.find('.') + 1));
+  return rule == rules.end() ? nullptr : rule->second;
 }
 
 }  // namespace
@@ -47,14 +48,13 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       if (input.kind == ir::InputKind::batch || input.kind == ir::InputKind::saved) continue;
       if (by_name_.contains(input.name)) continue;
       const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
-      // The bias of a router is on the ranks of its stage, all else that is whole is on all ranks.
+      // The bias of a router is on the ranks of its stage; other whole tensors are on all ranks.
       const bool is_writer = mesh.coordinate(rank, of_model ? kStageAxes : kAllAxes) == 0;
       Entry entry{input.name,     input.kind, constants.contains(input.name),
                   of_model,       {},         FlatShard(input.type.sizes),
                   /*whole=*/true, is_writer};
       const bool drawn = input.kind == ir::InputKind::parameter;
-      const bool drawn_on_host =
-          drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
+      const bool drawn_on_host = drawn && !device.is_cuda();  // CUDA draws the same bits in place
       if (entry.constant) {
         entry.tensor = constants.at(input.name).to(to_aten(input.type.dtype));
       } else {
@@ -103,17 +103,17 @@ std::string TrainState::hash(ProcessGroups& groups) const {
   std::vector<StatePart> by_name = parts();
   std::sort(by_name.begin(), by_name.end(),
             [](const StatePart& a, const StatePart& b) { return a.name < b.name; });
-  XXH64_hash_t mine = 0;
+  XXH64_hash_t hash = 0;
   for (const StatePart& part : by_name) {
-    mine = XXH3_64bits_withSeed(part.name.data(), part.name.size(), mine);
+    hash = XXH3_64bits_withSeed(part.name.data(), part.name.size(), hash);
     const at::Tensor on_host = part.tensor.cpu();
-    mine = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), mine);
+    hash = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), hash);
   }
-  const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));
+  const std::vector<std::int64_t> hashes = groups.all_gather(static_cast<std::int64_t>(hash));
   std::vector<std::int64_t> shards;
-  for (std::int64_t rank = 0; rank < std::ssize(all); ++rank) {
+  for (std::int64_t rank = 0; rank < std::ssize(hashes); ++rank) {
     if (mesh_.coordinate(rank, Axis::dp_replicate) == 0)
-      shards.push_back(all[static_cast<std::size_t>(rank)]);
+      shards.push_back(hashes[static_cast<std::size_t>(rank)]);
   }
   char text[17];
   std::snprintf(

@@ -1,5 +1,5 @@
-// Everything that a run would have to keep: parameter shards, optimizer state, accumulators; and the model's
-// constants. A rank of a pipeline has what its stages need.
+// The state of a run on one rank: parameter shards, optimizer state, accumulators, and the
+// constants of the model. A rank of a pipeline has the state of its stages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,10 +19,11 @@ namespace rondo {
 
 // One tensor of the state, as a checkpoint names it.
 struct StatePart {
-  // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
+  // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>",
+  // "optimizer/step"
   std::string name;
-  FlatShard place;        // of the whole tensor, what `tensor` holds
-  bool whole = false;     // not sharded: alike on all ranks that have it
+  FlatShard place;        // the part of the whole tensor in `tensor`
+  bool whole = false;     // not sharded: the same on all ranks that have it
   bool is_writer = true;  // this rank, among those that have it, writes it to checkpoints
   at::Tensor tensor;
   bool of_model() const { return name.starts_with("model/"); }
@@ -30,23 +31,24 @@ struct StatePart {
 
 class TrainState {
  public:
-  // Makes the state that the functions read between them, but for what one body saves for another, and draws
-  // the weights: parameter `i` of the model's table by its rule and `seed`, everything else zero, constants
-  // from the model. All of it on `device`; weights are drawn on CUDA, or else on the host, one tensor at a
-  // time.
+  // Creates the state that any of the functions reads, except values that one body saves for
+  // another. Initialises parameter `i` of the model's table by its rule and `seed`, constants from
+  // the model, and the rest with zeros. The state is on `device`. Weights are drawn on CUDA,
+  // otherwise on the host, one tensor at a time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
   const at::Tensor& tensor(const std::string& name) const { return entries_[by_name_.at(name)].tensor; }
-  // The function's state inputs, in its order.
+  // Returns the state inputs of the function, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
-  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not
-  // the accumulators, which are zero between steps. The tensors are the state itself.
+  // Returns the contents of a checkpoint: parameters, biases of routers and optimizer state.
+  // Constants are not included, nor are accumulators, which are zero between steps. The tensors
+  // share the memory of the state.
   std::vector<StatePart> parts() const;
 
-  // Hashes (XXH3) names and bits of what a checkpoint saves, in the order of the names, on the ranks of the
-  // first replica: 16 hex digits, the same on every rank and for every executor.
+  // Hashes (XXH3) names and bits of parts(), in the order of the names, on the ranks of the first
+  // replica. Returns 16 hex digits, the same on every rank and for every executor. Collective.
   std::string hash(ProcessGroups& groups) const;
 
  private:

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 11> kNames = {  // in the order of BatchT
 
 template <class T>
 at::Tensor view_of(const std::vector<T>& data, const ir::TensorType& type) {
-  RONDO_ASSERT(std::ssize(data) == ir::element_count(type), "a batch is as long as the step's inputs");
+  RONDO_ASSERT(std::ssize(data) == ir::element_count(type), "a batch has the length of the step's inputs");
   return at::from_blob(const_cast<T*>(data.data()), type.sizes,
                        at::TensorOptions().dtype(to_aten(type.dtype)));
 }

@@ -14,11 +14,11 @@ Balanced balance_load(const std::vector<Tensor>& expert_biases, const std::vecto
   const Tensor mean_L1 = at::mean(tokens_LE, at::IntArrayRef{1}, /*keepdim=*/true);
   const Tensor change_LE = at::sign(mean_L1 - tokens_LE) * coeff;
   const Tensor centred_LE = change_LE - at::mean(change_LE, at::IntArrayRef{1}, /*keepdim=*/true);
-  const Tensor taken_LE = centred_LE * (1 - found_inf);
-  Balanced made{at::amax(tokens_LE / mean_L1), {}};
+  const Tensor applied_LE = centred_LE * (1 - found_inf);
+  Balanced balanced{at::amax(tokens_LE / mean_L1), {}};
   for (std::size_t i = 0; i < expert_biases.size(); ++i)
-    made.expert_biases.push_back(expert_biases[i] + taken_LE.select(0, rows[i]));
-  return made;
+    balanced.expert_biases.push_back(expert_biases[i] + applied_LE.select(0, rows[i]));
+  return balanced;
 }
 
 }  // namespace rondo

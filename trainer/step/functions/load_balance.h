@@ -1,4 +1,4 @@
-// Load balancing without an auxiliary loss (models/parts/decoder.h: ExpertBias).
+// Balances the load of experts without an auxiliary loss (models/parts/decoder.h: ExpertBias).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ struct Balanced {
 
 // Returns the biases after a step in which `tokens_LE` tokens of all ranks went to the experts (one
 // row per router, fp32 whole numbers). An expert above the mean load loses `coeff`, one below it
-// gains `coeff`. The mean change of a layer is then subtracted, so that biases do not drift. Where
-// `found_inf` (fp32 []) is 1 nothing changes. `rows`: the row of each bias.
+// gains `coeff`. The mean change of a layer is then subtracted, so that biases do not drift.
+// Nothing changes if `found_inf` (fp32 []) is 1. `rows`: the row of each bias.
 Balanced balance_load(const std::vector<at::Tensor>& expert_biases, const std::vector<std::int64_t>& rows,
                       const at::Tensor& tokens_LE, double coeff, const at::Tensor& found_inf);
 

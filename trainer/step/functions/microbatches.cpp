@@ -1,5 +1,5 @@
-// The signature of make_accumulate's function is made in one place, so that the traced body, the eager bodies
-// and the update agree on it.
+// Builds the functions of gradient accumulation. The signature of make_accumulate's function is
+// built in one place, so that the traced body, the eager bodies and the update agree.
 #include "trainer/step/functions/microbatches.h"
 
 #include <ATen/TensorOperators.h>
@@ -39,12 +39,12 @@ struct Accumulate {
 
   SignatureBuilder b;
   Range parameters, sums, totals;
-  Range of_backward;  // the sums that it adds to by itself: none, or all of them
+  Range of_backward;  // the sums to which the backward itself adds: none or all
   std::size_t sent_hidden = 0, sent_gradient = 0, received_gradient = 0;
   std::optional<BatchInputs> batch;
 };
 
-// Both in place.
+// Zeroes or adds in place, and returns the overwritten tensors.
 Tensors zeroed(Tensors tensors) {
   for (Tensor& tensor : tensors) tensor.zero_();
   return tensors;
@@ -93,13 +93,13 @@ EagerBody make_eager_body(const StepContextPtr& step) {
     const Tensor gradient = step->head ? Tensor() : inputs[in->received_gradient];
     const bool first_half = body == ir::Body::backward_input;
     const Wanted wanted{.parameters = !first_half, .hidden = body != ir::Body::backward_weight};
-    Tensors made = gradients_of(*step, *passes->at(microbatch), gradient, wanted, first_half);
+    Tensors gradients = gradients_of(*step, *passes->at(microbatch), gradient, wanted, first_half);
     if (wanted.hidden && !step->embedding) {
       const c10::AutoGradMode no_gradients(false);
-      inputs[in->sent_gradient].copy_(made.back());
-      made.pop_back();
+      inputs[in->sent_gradient].copy_(gradients.back());
+      gradients.pop_back();
     }
-    added(in->sums.of(inputs), made);
+    added(in->sums.of(inputs), gradients);
     if (!first_half) passes->erase(microbatch);
   };
 }
@@ -122,10 +122,10 @@ StepFunction make_update(const StepContextPtr& step, const std::vector<StepConte
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
     for (const Tensor& sum : sums.of(inputs)) gradients.push_back(reduced_sum(*step, gradients.size(), sum));
-    std::vector<StepTotals> of_stages;
+    std::vector<StepTotals> stage_totals;
     for (std::size_t i = 0; i < stages.size(); ++i)
-      of_stages.push_back(totals_from(*stages[i], totals[i].of(inputs)));
-    update_state(*step, optimizer, {StepTotals::together(of_stages), gradients, biases}, inputs, outputs);
+      stage_totals.push_back(totals_from(*stages[i], totals[i].of(inputs)));
+    update_state(*step, optimizer, {StepTotals::together(stage_totals), gradients, biases}, inputs, outputs);
     outputs.update(sums, zeroed(sums.of(inputs)));
     for (const Range& range : totals) outputs.update(range, zeroed(range.of(inputs)));
   });

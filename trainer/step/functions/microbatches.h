@@ -1,6 +1,6 @@
-// Gradient accumulation: what each microbatch adds to the sums, and the update that applies them.
-// The same functions serve the stages of a pipeline, where forward and backward of a microbatch run
-// at different times.
+// Builds gradient accumulation: the function that adds a microbatch to the sums, and the update
+// that applies them. The same functions serve the stages of a pipeline, where forward and backward
+// of a microbatch run at different times.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// AdamW and Adam as a part of the step: one op over the shards of a group (ops/adamw/), clip and finite check
-// folded in.
+// Applies AdamW or Adam within a step: one op over the shards of a group (ops/adamw/), with clip
+// and finite check folded in.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// Overwritten by an update.
+// The tensors that an update overwrites.
 struct OptimizerState {
   std::vector<at::Tensor> parameters;   // the shards
   std::vector<at::Tensor> exp_avgs;     // like the shards
@@ -18,25 +18,26 @@ struct OptimizerState {
   at::Tensor step;                      // fp32 [], updates done so far
 };
 
-// How the optimizer treats a parameter.
+// The optimizer settings of a parameter.
 struct ParameterUpdate {
   AdamWOptions options;
   double lr_factor = 1;
   bool operator==(const ParameterUpdate&) const = default;
 };
-// Those that it treats alike, by their places, ascending.
+// The parameters with equal settings: their indices, ascending.
 struct UpdateGroup {
   ParameterUpdate update;
   std::vector<std::size_t> parameters;
 };
 
-// One update of the state, in which each parameter belongs to one group. `gradients` are like the parameters,
-// and are divided by `gradient_scale` (fp32 []) where they are read. Where `found_inf` (fp32 []) is 1 the
-// state does not change, not a bit. `learning_rate` is fp32 [].
+// Updates the state once. Each parameter belongs to one group. `gradients` have the shapes of the
+// parameters and are divided by `gradient_scale` (fp32 []) when they are read. If `found_inf` (fp32
+// []) is 1, no bit of the state changes. `learning_rate` is fp32 [].
 //
-// Note [The optimizer in a trace]: LibTorch functionalizes no in-place op of ours. So a trace calls the
-// functional form here and lets its results stand for what is overwritten; the reinplace pass turns it back.
-// The bits are equal: the functional op is a clone followed by the in-place one.
+// Note [The optimizer in a trace]: LibTorch does not functionalize custom in-place ops. So a trace
+// calls the functional form here and replaces the overwritten tensors by its results; the reinplace
+// pass restores the in-place form. The bits are equal: the functional op is a clone followed by the
+// in-place op.
 void optimizer_update(const OptimizerState& state, const std::vector<at::Tensor>& gradients,
                       const at::Tensor& learning_rate, const at::Tensor& gradient_scale,
                       const at::Tensor& found_inf, const std::vector<UpdateGroup>& groups);

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Forward alone.
+// Builds the validation of a stage: the forward alone.
 StepFunction make_stage_validate(const StepContextPtr& step) {
   const TrainStepOptions& o = step->options;
   SignatureBuilder b(step->inputs);
@@ -44,8 +44,8 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
                                      const std::vector<StagePart>& parts,
                                      const std::vector<std::int64_t>& of_rank,
                                      const TrainStepOptions& options) {
-  TrainStepOptions of_microbatch = options, with_room = options;
-  of_microbatch.sharding.fsdp.replicas = {};  // the update takes the sum over replicas once
+  TrainStepOptions microbatch_options = options, with_room = options;
+  microbatch_options.sharding.fsdp.replicas = {};  // the update sums over the replicas once
   with_room.sharding.experts.capacity_factor = 0;
   PipelineFunctions functions;
   Decoders decoders;
@@ -55,7 +55,7 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
     decoders.push_back(model->stage(part));
     const StageEnds ends{"stage_" + std::to_string(stage), part.embedding, part.head};
     const StepContextPtr step =
-        stages.emplace_back(make_step_context(model, {decoders.back()}, ends, of_microbatch));
+        stages.emplace_back(make_step_context(model, {decoders.back()}, ends, microbatch_options));
     functions.stages.push_back(
         {stage, part.embedding, part.head, make_accumulate(step), make_eager_body(step),
          make_stage_validate(make_step_context(model, {decoders.back()}, ends, with_room))});

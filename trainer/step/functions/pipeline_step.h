@@ -1,4 +1,4 @@
-// The functions of a pipelined step, as one rank runs them.
+// Builds the functions of a pipelined step for one rank.
 //
 // Microbatch m of a pipeline has the rows of microbatch m of gradient accumulation
 // (datasets/loader.h, Note [the data law]), and each stage adds its gradients in the order of
@@ -17,7 +17,7 @@ namespace rondo {
 struct StageFunctions {
   std::int64_t stage = 0;  // of the pipeline
   bool embedding = true, head = true;
-  StepFunction accumulate;  // of one microbatch, to be cut into subgraphs
+  StepFunction accumulate;  // one microbatch; it is cut into subgraphs
   EagerBody eager;          // runs one of the subgraphs
   StepFunction validate;    // writes kSentHidden, or BatchTensor::stage_loss with the head
 };

@@ -1,3 +1,6 @@
+// Computes placements. Axes are described as spans of rank numbers: a stride and an end. The dense
+// axes and the axes of the experts divide the same ranks; InputSharding cuts both at all of their
+// borders, and has no axes if one border does not divide the next.
 #include "trainer/step/functions/placement.h"
 
 #include <algorithm>
@@ -6,14 +9,14 @@
 namespace rondo {
 namespace {
 
-// Ranks that differ by `stride`, 2 * `stride`, ... below `end`.
+// An axis: its ranks differ by `stride`, 2 * `stride`, ... below `end`.
 struct RankSpan {
   Axis axis;
   std::int64_t stride, end;
 };
 using Spans = std::vector<RankSpan>;
 
-// Innermost first; axes of one rank are left out.
+// Returns the spans of the axes, innermost first, without axes of one rank.
 Spans spans_of(const Mesh& mesh, std::initializer_list<Axis> axes) {
   Spans spans;
   std::int64_t stride = 1;
@@ -26,9 +29,9 @@ Spans spans_of(const Mesh& mesh, std::initializer_list<Axis> axes) {
 }
 
 const RankSpan* span_with(const Spans& spans, std::int64_t stride) {
-  const auto found = std::find_if(spans.begin(), spans.end(),
+  const auto match = std::find_if(spans.begin(), spans.end(),
                                   [&](const RankSpan& s) { return s.stride <= stride && stride < s.end; });
-  return found == spans.end() ? nullptr : &*found;
+  return match == spans.end() ? nullptr : &*match;
 }
 
 }  // namespace
@@ -69,7 +72,7 @@ InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   for (std::size_t i = 0; i + 1 < borders.size(); ++i)
     if (borders[i + 1] % borders[i] != 0) return;
-  for (std::size_t i = borders.size() - 1; i-- > 0;) {  // the outermost first
+  for (std::size_t i = borders.size() - 1; i-- > 0;) {  // outermost first
     const std::int64_t stride = borders[i], end = borders[i + 1];
     const RankSpan* const of_dense = span_with(dense, stride);
     const RankSpan* const of_experts = span_with(experts, stride);

@@ -1,4 +1,4 @@
-// How ranks hold parameters and the other inputs of a step.
+// Places parameters and the other inputs of a step on ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace rondo {
 
-// The axes over which a parameter is divided: its rows over `rows`, these by `cut` along `dim` in
-// `blocks` blocks, and the remaining part, flattened, over `shards`.
+// The axes over which a parameter is divided: its rows over `rows`, each row part over `cut` along
+// `dim` in `blocks` blocks, and the remaining part, flattened, over `shards`.
 struct Partition {
   Axes shards = kWholeShardAxes;
   std::optional<Axis> cut = std::nullopt;
@@ -21,9 +21,9 @@ struct Partition {
   std::optional<Axis> rows = std::nullopt;
   std::int64_t blocks = 1;
 };
-// Tensor-parallel ranks cut a parameter as the table of the model says. Expert-parallel ranks hold
-// some experts each, or a part of each. The remaining part is sharded over all ranks of the replica
-// that compute with it.
+// Returns the partition of a parameter. Tensor-parallel ranks cut it by its style in the model's
+// table. Expert-parallel ranks hold some experts each, or a part of each expert. The remaining part
+// is sharded over all ranks of the replica that compute with it.
 Partition partition_of(const ParameterRule& rule);
 
 struct Placement {
@@ -33,7 +33,7 @@ struct Placement {
 
 Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank);
 
-// How the ranks of a mesh hold the inputs of a step, as types of sharding (compiler/ir/sharding.h).
+// Types of sharding (compiler/ir/sharding.h) of the inputs of a step on a mesh.
 //
 // Stages of a pipeline hold other parameters and run other functions, so the mesh is that of one
 // stage: a group of all ranks has only the axes of the stage, and sums over stages have no type.
@@ -46,16 +46,16 @@ class InputSharding {
  public:
   explicit InputSharding(const Mesh& mesh);
 
-  // The axes with the groups that collectives name. Empty on one rank and where the degrees do not
-  // nest.
+  // Returns the axes with the groups that collectives name. Empty on one rank, and if the degrees
+  // do not nest.
   const ir::MeshAxes& mesh() const { return mesh_; }
-  // Whether types of sharding follow the layout of these ranks.
+  // Returns whether types of sharding follow the layout of these ranks.
   bool follows_layout() const { return !mesh_.axes.empty() || ranks_.degree(kStageAxes) == 1; }
-  // The given placement on these axes, replicated on the others.
+  // Returns the given placement on these axes, replicated on the others.
   ir::Sharding over(const Axes& axes, ir::Placement placement) const;
   ir::Sharding of_parameter(const ParameterRule& rule) const;
-  // A sum of gradients that still has to be reduced over the replicas and, if `whole`, over the
-  // shards.
+  // Returns the type of a sum of gradients that must still be reduced over the replicas and, if
+  // `is_whole`, over the shards.
   ir::Sharding of_gradient_sum(const ParameterRule& rule, bool is_whole) const;
 
  private:

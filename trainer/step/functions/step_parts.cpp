@@ -1,5 +1,6 @@
-// Inputs are found by positions that the signature handed out. Bodies capture shared, constant data only,
-// since a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard.
+// Builds the shared parts of step functions. Bodies read inputs at the positions of the signature.
+// They capture shared, constant data only, since a trace and every eager run call them. Shards are
+// detached first, so a gradient ends at the shard.
 #include "trainer/step/functions/step_parts.h"
 
 #include <ATen/TensorOperators.h>
@@ -24,7 +25,7 @@ void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin()
 
 namespace {
 
-// In the order of their first parameters.
+// Returns the groups of parameters with equal settings, in the order of their first parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
                                        const TrainStepOptions& options) {
   std::vector<UpdateGroup> groups;
@@ -90,8 +91,8 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
   return forward;
 }
 
-// Chooses the rows of `all` whose logits a loss computes at a time; 0: its logits are whole. `note` says why,
-// if the options want chunks.
+// Chooses how many of `all` rows a loss computes at a time; 0: all at once. `note` gives the reason if
+// the options request chunks.
 std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::string& note) {
   const TrainStepOptions& o = step.options;
   if (!step.head || !o.loss_chunks) return 0;
@@ -115,13 +116,13 @@ std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::st
   return rows;
 }
 
-// The valid tokens of all batches of the step, in the dtype of the loss.
+// Returns the valid tokens of all batches of the step, in the dtype of the loss.
 Tensor all_valid(const Mesh& mesh, const Tensor& valid_tokens, at::ScalarType dtype) {
   return sum_over_ranks(mesh, kTokenAxes, valid_tokens).to(dtype);
 }
 
-// Returns the share of this rank's batch in the mean loss: the sum over its valid tokens / the valid tokens of
-// all batches of the step.
+// Returns the share of this rank's batch in the mean loss: the sum over its valid tokens, divided
+// by the valid tokens of all batches of the step.
 Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& logits_BTV,
                const Tensor& labels_BT, const Tensor& valid_tokens) {
   ModuleScope scope("loss");
@@ -131,8 +132,8 @@ Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& 
   return sum / all_valid(step.options.mesh, valid_tokens, sum.scalar_type());
 }
 
-// Returns a head that computes this share from hidden states, `rows` rows at a time. It runs in the scope of
-// the head.
+// Returns a head that computes this share from hidden states, `rows` rows at a time. It runs in the
+// scope of the head.
 decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const RankContext& ranks,
                                              const Tensor& labels_BT, const Tensor& valid_tokens,
                                              std::int64_t rows) {
@@ -158,16 +159,16 @@ Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, Forward
   const Tensor made = step.model->forward(ranks, forward);
   if (forward.head) return made;
   if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
-  // A stage without layers: what it gives is another tensor all the same.
+  // A stage without layers must return a tensor other than its input.
   return step.parameters.empty() ? made.clone() : made;
 }
 
-// Of all ranks and all microbatches.
+// Counts the sequences of all ranks and all microbatches.
 std::int64_t sequences_of_a_step(const TrainStepOptions& options) {
   return options.local_batch_size * options.mesh.degree(kDataAxes) * options.microbatches;
 }
 
-// Where the things of some parts stand among those of the whole, by their names.
+// Returns the places of the entries of some parts among those of the whole model, by their names.
 template <class Things, class Name>
 Runs runs_of(const Things& all, const Things& some, Name name) {
   Runs runs(std::ssize(all));
@@ -221,7 +222,7 @@ BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int6
     : rows(rows), length(whole_length / step.options.mesh.degree(Axis::cp)) {
   const TrainStepOptions& o = step.options;
   const auto over = [&](const Axes& axes, ir::Placement p) { return step.sharding.over(axes, p); };
-  // A rank's part of a row is a row of its own to all but attention.
+  // Except in attention, a rank's part of a row is treated as a row.
   const ir::Sharding own_tokens = over(kTokenAxes, ir::sharded(0));
   buffers = b.constants();
   expert_biases = b.expert_biases();

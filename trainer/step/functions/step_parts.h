@@ -1,4 +1,4 @@
-// The inputs of the functions of a step, and the parts of their bodies that several share.
+// Declares the inputs of the functions of a step, and builds the parts that their bodies share.
 //
 // A stage of a pipeline is a decoder like any other (models/parts/decoder.h). Its functions are
 // those of a whole model, except that a stage without an embedding receives hidden states [N, D],

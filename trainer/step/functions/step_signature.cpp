@@ -25,14 +25,14 @@ void StepOutputs::update(std::size_t input, at::Tensor tensor) {
 }
 
 void StepOutputs::update(const Range& inputs, const std::vector<at::Tensor>& tensors) {
-  RONDO_ASSERT(tensors.size() == inputs.count, "a range is updated by as many tensors");
+  RONDO_ASSERT(tensors.size() == inputs.count, "a range is updated by one tensor per input");
   if (inputs.count == 0) return;
   const std::size_t first =
       position(declared_, [&](const ir::Output& o) { return o.updates == static_cast<int>(inputs.begin); });
   for (std::size_t i = 0; i < inputs.count; ++i) {
     RONDO_ASSERT(
         first + i < declared_.size() && declared_[first + i].updates == static_cast<int>(inputs.begin + i),
-        "a range of inputs is a range of outputs");
+        "a range of inputs has consecutive outputs");
     write(first + i, tensors[i]);
   }
 }

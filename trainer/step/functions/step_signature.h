@@ -1,4 +1,5 @@
-// The signature of a step function, and how its body reads inputs and writes outputs.
+// Builds the signature of a step function, by whose positions its body reads inputs and
+// writes outputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +24,7 @@ struct Range {
   }
 };
 
-// The state of the model, as every function of a step names it.
+// The state of the model, with the same names in every function of a step.
 struct ModelInputs {
   ir::MeshAxes mesh;
   std::vector<StepInput> parameters;  // the shards, in the table's order
@@ -52,13 +53,13 @@ class StepOutputs {
 // Builds the inputs and outputs of a function, with the ranges that its body reads.
 class SignatureBuilder {
  public:
-  // `model` outlives this object.
+  // `model` must outlive this object.
   explicit SignatureBuilder(const ModelInputs& model) : model_(model) { function.mesh = model.mesh; }
 
   Range parameters() { return append(model_.parameters); }
   Range constants() { return append(model_.constants); }
   Range expert_biases() { return append(model_.expert_biases); }
-  // One tensor per parameter, like it: "exp_avg.layers.0.wq.weight".
+  // Adds a tensor with the shape of each parameter: "exp_avg.layers.0.wq.weight".
   Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype) {
     std::vector<StepInput> inputs = model_.parameters;
     for (StepInput& input : inputs) {
@@ -69,7 +70,7 @@ class SignatureBuilder {
     }
     return append(inputs);
   }
-  // A tensor that is kept between calls.
+  // Adds a tensor that persists between calls.
   std::size_t state(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                     ir::Sharding sharding) {
     return append(name, ir::InputKind::buffer, ir::contiguous(dtype, std::move(sizes)), std::move(sharding));
@@ -96,13 +97,13 @@ class SignatureBuilder {
   }
 
   using Body = std::function<void(const std::vector<at::Tensor>& inputs, StepOutputs& outputs)>;
-  // The finished function. `body` reads inputs at the positions that this object returned.
+  // Returns the finished function. `body` reads inputs at the positions that this object returned.
   StepFunction build(std::string name, Body body) {
     function.name = std::move(name);
     function.body = [outputs = function.outputs, body = std::move(body)](const auto& inputs) {
-      StepOutputs written(outputs);
-      body(inputs, written);
-      return written.take();
+      StepOutputs results(outputs);
+      body(inputs, results);
+      return results.take();
     };
     return std::move(function);
   }

@@ -1,9 +1,10 @@
-// Loss, dropped rows and the sums of squares of all gradients go through one all-reduce over all ranks, in
-// f64, which gives every rank the same bits; of parameters that a rank has not it brings zeros. Ranks that
-// share the layers bring the same loss, and replicas the same gradients; their sums are divided by their
-// numbers. A value is not finite if x - x is not 0, which needs no read on the host; what stops later steps
-// is a sum of such differences and of rows without room, none of which brings it back to 0. The clip is a
-// factor that the optimizer divides by while it reads the gradients, so no scaled copy is made.
+// Reduces loss, dropped rows and the sums of squares of all gradients in one all-reduce over all
+// ranks, in f64, so every rank gets the same bits. A rank adds zeros for parameters that it does
+// not have. Tensor-parallel ranks have the same loss, and replicas the same gradients, so these
+// sums are divided by the number of copies. A value is not finite if x - x is not 0, which needs
+// no read on the host. `halted` adds such differences and rows without room, which never return it
+// to 0. The optimizer divides by the clip factor when it reads the gradients, so there is no
+// scaled copy.
 #include "trainer/step/functions/step_totals.h"
 
 #include <ATen/TensorOperators.h>
@@ -27,20 +28,20 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// A sum to which `copies` ranks brought the same.
+// Returns the sum without duplicates: `copies` ranks added the same value.
 Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 
 }  // namespace
 
 void Runs::add(std::int64_t place) {
-  RONDO_ASSERT(places_.empty() || places_.back() < place, "what a rank has stands in the table's order");
+  RONDO_ASSERT(places_.empty() || places_.back() < place, "places are added in the order of the table");
   places_.push_back(place);
 }
 
 Tensor Runs::spread(const Tensor& some) const {
   if (count() == of_) return some;
   Tensors rows;
-  std::int64_t next = 0;  // of the table
+  std::int64_t next = 0;  // next place in the table
   const auto zeros_up_to = [&](std::int64_t place) {
     std::vector<std::int64_t> sizes = some.sizes().vec();
     sizes[0] = place - next;
@@ -72,25 +73,25 @@ StepTotals StepTotals::of(const Tensor& loss, const std::vector<RouterLoad>& loa
 
 StepTotals StepTotals::together(const std::vector<StepTotals>& stages) {
   if (stages.size() == 1) return stages[0];
-  StepTotals all;
+  StepTotals totals;
   Tensors tokens;
   const auto add = [](Tensor& to, const Tensor& more) {
     if (more.defined()) to = to.defined() ? to + more : more;
   };
   for (const StepTotals& stage : stages) {
-    add(all.loss, stage.loss);
-    add(all.dropped_tokens, stage.dropped_tokens);
+    add(totals.loss, stage.loss);
+    add(totals.dropped_tokens, stage.dropped_tokens);
     if (stage.tokens_per_expert_LE.defined()) tokens.push_back(stage.tokens_per_expert_LE);
   }
-  if (!tokens.empty()) all.tokens_per_expert_LE = at::cat(tokens);
-  return all;
+  if (!tokens.empty()) totals.tokens_per_expert_LE = at::cat(tokens);
+  return totals;
 }
 
 Tensors StepTotals::list() const {
-  Tensors all;
+  Tensors totals;
   for (const Tensor& total : {loss, tokens_per_expert_LE, dropped_tokens})
-    if (total.defined()) all.push_back(total);
-  return all;
+    if (total.defined()) totals.push_back(total);
+  return totals;
 }
 
 Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
@@ -112,18 +113,18 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
   const at::ScalarType dtype = totals.loss.scalar_type();
   r.loss = once(sums.select(0, 0), Axis::tp).to(dtype);
   r.grad_norm = at::sqrt(once(at::sum(sums.slice(0, others)), Axis::dp_replicate)).to(dtype);
-  // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
-  // gradients.
+  // x / max(1, norm / max_norm) is x * min(1, max_norm / norm). The optimizer divides when it reads
+  // the gradients.
   const Tensor scale = std::isinf(max_norm) ? at::clamp_min(r.grad_norm * 0, 1)
                                             : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
-  r.gradient_scale = scale.to(at::kFloat);  // the optimizer's kernel takes no other
+  r.gradient_scale = scale.to(at::kFloat);  // the dtype of the optimizer's kernel
   const Tensor both = r.loss + r.grad_norm;
   halted.add_(both - both);  // inf - inf and nan - nan are nan
   if (totals.dropped_tokens.defined()) {
     r.dropped_tokens = once(sums.select(0, 1), Axis::etp).to(at::kFloat);
     if (!drops_tokens) halted.add_(r.dropped_tokens);
   }
-  r.found_inf = at::ne(halted, 0).to(at::kFloat);  // nan != 0, too
+  r.found_inf = at::ne(halted, 0).to(at::kFloat);  // nan != 0 as well
   return r;
 }
 

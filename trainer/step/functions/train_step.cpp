@@ -1,4 +1,5 @@
-// Each function is a signature and a body that reads inputs and writes outputs by handle.
+// Builds each function from a signature and a body, which reads inputs and writes outputs by the
+// positions of the signature.
 #include "trainer/step/functions/train_step.h"
 
 #include <ATen/core/Tensor.h>
@@ -49,7 +50,7 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   const bool accumulates = options.microbatches > 1;
   const auto per_microbatch = [&](TrainStepOptions o) {
     if (!accumulates) return make_single(context(o));
-    o.sharding.fsdp.replicas = {};  // the update sums over the replicas, once
+    o.sharding.fsdp.replicas = {};  // the update sums over the replicas once
     return make_accumulate(context(o));
   };
   TrainStepOptions with_room = options;

@@ -1,4 +1,4 @@
-// The train step as functions that are traced: forward, loss, backward, reductions, clip, finite
+// Builds the train step as functions to trace: forward, loss, backward, reductions, clip, finite
 // check, optimizer.
 //
 // With one microbatch a step is one function, `train_step`. With gradient accumulation it is two.
@@ -90,16 +90,16 @@ inline const std::string kDroppedTokens = "dropped_tokens";
 // is not 0, found_inf is 1 and no step changes anything. The host resets it to 0.
 inline const std::string kHalted = "halted";
 
-// What a stage of a pipeline sends, [N, dim] for the tokens of this rank in the compute dtype:
-// hidden states to the next stage, their gradients to the previous one. The receiving stage reads
-// BatchTensor::received_hidden and received_gradient.
+// The tensors that a stage of a pipeline sends, [N, dim] for the tokens of this rank in the compute
+// dtype: hidden states to the next stage, their gradients to the previous one. The receiving stage
+// reads BatchTensor::received_hidden and received_gradient.
 inline const std::string kSentHidden = "sent_hidden", kSentGradient = "sent_gradient";
 
 struct TrainStepFunctions {
   std::int64_t microbatches = 1;
-  StepFunction microbatch;             // runs for each: "train_step" where there is one, else "accumulate"
+  StepFunction microbatch;             // "train_step" with one microbatch, otherwise "accumulate"
   std::optional<StepFunction> update;  // applies the accumulated gradients; absent with one microbatch
-  // `microbatch` with room for all tokens of all experts; absent where no step is repeated.
+  // `microbatch` with room for all tokens of all experts; absent if steps are not repeated.
   std::optional<StepFunction> repeat;
   StepFunction validate;  // the loss of one batch, with room for all tokens
 };

@@ -1,5 +1,5 @@
-// State is overwritten where it lies; in a trace functionalization makes that a new value. Ranks of other
-// stages bring what this one lacks: a sum over all ranks makes the whole model's totals of zeros here.
+// Updates the state in place; in a trace, functionalization turns that into new values. A rank adds
+// zeros for the totals that it lacks, since sums over all ranks collect the totals of all stages.
 #include "trainer/step/functions/update_state.h"
 
 #include <ATen/TensorOperators.h>
@@ -31,7 +31,7 @@ void OptimizerInputs::updates(SignatureBuilder& b) const {
 
 namespace {
 
-// Of the ranks' stages together; `like` lies where the step runs.
+// Completes the totals of this rank's stages with zeros on the device of `like`.
 StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& like) {
   const at::TensorOptions fp32(at::kFloat);
   if (!totals.loss.defined()) totals.loss = like.new_zeros({});
@@ -63,7 +63,7 @@ void update_state(const StepContext& step, const OptimizerInputs& at_input, cons
   outputs.update(at_input.halted, halted);
   if (step.model_has_routers()) {
     ModuleScope scope("load_balance");
-    // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
+    // A copy, since on one rank the result may be the sums of microbatches, which are zeroed later.
     const Tensor tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, totals.tokens_per_expert_LE)
                                  .to(at::kFloat, false, /*copy=*/true);
     const Balanced balanced = balance_load(from.expert_biases.of(inputs), step.router_runs.places(),

@@ -1,4 +1,4 @@
-// The end of a step: totals and norm over all ranks, clip, load balance, optimizer.
+// Ends a step: totals and norm over all ranks, clip, load balance, optimizer.
 #pragma once
 
 #include "trainer/step/functions/step_parts.h"
@@ -13,18 +13,19 @@ struct OptimizerInputs {
   void updates(SignatureBuilder& b) const;
 };
 
-// What a microbatch, or the sum of all microbatches, gives to the update. On a rank without the head, or
-// without routers, undefined totals count as zero.
+// The operands of an update, from one microbatch or from the sums of all microbatches. On a rank
+// without the head, or without routers, undefined totals count as zero.
 struct UpdateFrom {
   StepTotals totals;
   const Tensors& gradients;
   Range expert_biases;
 };
 
-// Declares the plain results: loss, grad_norm, found_inf, with routers load_imbalance and tokens_per_expert,
-// with a capacity dropped_tokens.
+// Declares the plain results: loss, grad_norm, found_inf; with routers load_imbalance and
+// tokens_per_expert; with a capacity dropped_tokens.
 void declare_results(SignatureBuilder& b, const StepContext& step);
-// Writes these results and updates parameters, moments, step, `halted` and the biases of the experts.
+// Writes these results and updates parameters, moments, step, `halted` and the biases of
+// the experts.
 void update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                   const Tensors& inputs, StepOutputs& outputs);
 
