@@ -34,7 +34,7 @@ struct RestoreRequest {
   std::vector<std::string> settings;  // of this run, in the form of the manifest
 };
 
-// What a run will start with, according to names, manifests and headers.
+// The start of a run, according to names, manifests and headers.
 struct Start {
   std::filesystem::path checkpoint;  // the run's own checkpoint; empty: it starts from step 0
   std::optional<std::int64_t> done;  // completed steps of a resumed run

@@ -13,8 +13,8 @@ namespace rondo {
 
 struct ExportOptions {
   Precision dtype = Precision::bfloat16;  // rounds to nearest even
-  // As for load_tokenizer. Its ids are written to generation_config.json, and its files are copied
-  // next to the weights. "": no tokenizer.
+  // The argument of load_tokenizer; "": no tokenizer. The ids of the tokenizer are written to
+  // generation_config.json, and its files are copied next to the weights.
   std::string tokenizer;
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };

@@ -24,7 +24,7 @@ namespace rondo {
 using Tensors = std::vector<at::Tensor>;
 void append(Tensors& to, const Tensors& from);
 
-// What functions are built for: a model, one of its stages, or all stages of a rank.
+// The subject of the functions of a step: a model, one of its stages, or all stages of a rank.
 struct StepContext {
   std::shared_ptr<const Decoder> model;  // its forward runs; the whole model for the stages of a rank
   TrainStepOptions options;
