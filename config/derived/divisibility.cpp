@@ -60,11 +60,11 @@ std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegree
                         config.model.name));
   };
   need_experts(expert, expert_parallel);
-  const std::int64_t sharers = config.parallelism.expert_tensor_parallel_degree;
-  require(sharers == 1 || sharers == tensor_parallel, {cut, tensor},
-          fmt::format("{} = {} must be 1, or {} = {}", cut, sharers, tensor, tensor_parallel));
-  need_experts(cut, sharers);
-  check_sizes(cut, sharers, shared.expert_widths);
+  const std::int64_t expert_tp = config.parallelism.expert_tensor_parallel_degree;
+  require(expert_tp == 1 || expert_tp == tensor_parallel, {cut, tensor},
+          fmt::format("{} = {} must be 1, or {} = {}", cut, expert_tp, tensor, tensor_parallel));
+  need_experts(cut, expert_tp);
+  check_sizes(cut, expert_tp, shared.expert_widths);
   const auto check_tokens = [&](const std::string& section, const std::string& batch_key, std::int64_t batch,
                                 std::int64_t length) {
     const ContextBalance balance = context_balance(config.parallelism);
