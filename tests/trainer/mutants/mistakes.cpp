@@ -1,4 +1,4 @@
-// A mistake is a row: where, what, and one of the things that can go wrong (ways_to_err.h). Modules are those
+// Lists the mistakes, one row each: place, name, and a change from ways_to_err.h. Modules are those
 // of the first layers, which the others repeat.
 #include "tests/trainer/mutants/mistakes.h"
 
@@ -251,14 +251,14 @@ std::vector<Mistake> of_pipelines() {
 }  // namespace
 
 const std::vector<Mistake>& mistakes() {
-  static const auto* const all = [] {
+  static const auto* const mistakes = [] {
     auto* rows = new std::vector<Mistake>;
-    for (const auto& some : {of_tensor_parallelism(), of_context_parallelism(), of_replicas(), of_experts(),
-                             of_few_experts(), of_pipelines()})
-      rows->insert(rows->end(), some.begin(), some.end());
+    for (const auto& group : {of_tensor_parallelism(), of_context_parallelism(), of_replicas(), of_experts(),
+                              of_few_experts(), of_pipelines()})
+      rows->insert(rows->end(), group.begin(), group.end());
     return rows;
   }();
-  return *all;
+  return *mistakes;
 }
 
 }  // namespace rondo

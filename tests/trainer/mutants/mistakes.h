@@ -1,6 +1,5 @@
-// Mistakes that people make when they divide a train step over ranks, written by hand: each at a place of a
-// real step, and in a layout where it matters. Those that a machine makes at every place are in
-// tests/compiler/verify/mutants.h.
+// Hand-written mistakes of dividing a train step over ranks, each at a place of a real step and in
+// a layout where it matters. tests/compiler/verify/mutants.h generates mistakes at every place.
 #pragma once
 
 #include <functional>
@@ -15,11 +14,12 @@ namespace rondo {
 
 struct Mistake {
   std::string_view job;       // by name (played.h)
-  std::string_view function;  // of its step: "train_step"; of a pipeline, a stage that some ranks have
+  std::string_view function;  // of its step: "train_step"; in a pipeline, a stage of some ranks
   std::string name;
   std::function<void(ir::Patient&)> make;
-  bool after_passes = false;  // in the graph that passes have left, and not in that of the trace
-  // Instead, of a pipeline: in its programs, which are then proven anew, or behind their proof.
+  bool after_passes = false;  // in the graph after the passes, not in the traced graph
+  // Alternative for a pipeline: changes its programs, which are then proven again, or the result of
+  // the proof.
   std::function<void(PipelineLayout&)> make_in_schedule = {};
 };
 const std::vector<Mistake>& mistakes();

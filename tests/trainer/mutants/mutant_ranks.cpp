@@ -1,12 +1,13 @@
-// `mutant_ranks play FD`: one rank of a pool (launch/rank_pool.h) that plays mistakes. Its flags are
-// the name of a job, how many of the mistakes that a machine makes are tried, the seed that draws them, and
-// then those of the configuration.
+// `mutant_ranks play FD`: a rank of a pool (launch/rank_pool.h) that runs steps with mistakes. Its
+// flags are the name of a job, the number of generated mistakes, the seed that draws them, and the
+// flags of the configuration.
 //
-// The step is traced and played as it is; then each mistake is put into its graph, or into the schedule of a
-// pipeline, whose ranks have other graphs. What the verifier or the proof of a program refuses is found.
-// Everything else trains the same steps from the same weights on the same batches, and is compared
-// with the step as it is, which `rondo prove` compares with one rank: the same numbers within the same bounds
-// (prove/differences.h). Rank 0 prints a line each: kind, name and verdict, with tabs between.
+// The unchanged step is traced and run first. Then each mistake is put into its graph, or into the
+// schedule of a pipeline, whose ranks have different graphs. A mistake counts as refused if the
+// verifier or the proof of a program refuses it. Otherwise it trains the same steps from the same
+// weights on the same batches. The results are compared with the unchanged step, with the numbers
+// and bounds by which `rondo prove` compares that step with one rank (prove/differences.h). Rank 0
+// prints one line per mistake: kind, name and verdict, separated by tabs.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -39,45 +40,45 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{60};
 
-// What a run of the steps brings.
+// The results of a run of the steps.
 struct Played {
   std::vector<StepResult> steps;
-  std::vector<at::Tensor> first_moments;  // after step 1: the gradients as the update takes them
+  std::vector<at::Tensor> first_moments;  // after step 1: multiples of the gradients of the update
   std::vector<at::Tensor> state;          // after the last step
 };
 
 double largest(const at::Tensor& x) {
   return x.numel() == 0 ? 0 : x.abs().max().to(at::kDouble).item<double>();
 }
-double difference(double right, double found) {
-  return right == found ? 0 : std::abs(right - found) / std::abs(right);
+double difference(double expected, double actual) {
+  return expected == actual ? 0 : std::abs(expected - actual) / std::abs(expected);
 }
-double difference(const std::vector<at::Tensor>& right, const std::vector<at::Tensor>& found) {
+double difference(const std::vector<at::Tensor>& expected, const std::vector<at::Tensor>& actual) {
   double most = 0;
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    const double apart = largest(right[i].to(at::kDouble) - found[i].to(at::kDouble)),
-                 size = largest(right[i]);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double apart = largest(expected[i].to(at::kDouble) - actual[i].to(at::kDouble)),
+                 size = largest(expected[i]);
     if (apart != 0) most = std::max(most, size == 0 ? INFINITY : apart / size);
     if (std::isnan(apart)) return NAN;
   }
   return most;
 }
-// Of what lies beyond its bound; 0: nothing does.
-double beyond_bounds(const Played& right, const Played& found) {
+// Returns the largest difference beyond its bound; 0 if there is none.
+double beyond_bounds(const Played& expected, const Played& actual) {
   const Bounds bounds;
   double most = 0;
   const auto add = [&](double difference, double bound) {
     if (!(difference <= bound)) most = std::isnan(difference) ? INFINITY : std::max(most, difference);
   };
-  for (std::size_t i = 0; i < right.steps.size(); ++i) {
-    const StepResult &a = right.steps[i], &b = found.steps[i];
+  for (std::size_t i = 0; i < expected.steps.size(); ++i) {
+    const StepResult &a = expected.steps[i], &b = actual.steps[i];
     const double bound = i == 0 ? bounds.gradients : bounds.state;
     add(difference(a.loss, b.loss), bound);
     add(difference(a.grad_norm, b.grad_norm), bound);
     if (a.tokens_per_expert != b.tokens_per_expert || a.finite != b.finite) add(INFINITY, bound);
   }
-  add(difference(right.first_moments, found.first_moments), bounds.gradients);
-  add(difference(right.state, found.state), bounds.state);
+  add(difference(expected.first_moments, actual.first_moments), bounds.gradients);
+  add(difference(expected.state, actual.state), bounds.state);
   return most;
 }
 
@@ -112,32 +113,32 @@ class MutantRank {
         mistake.make(patient);
         graph->second = std::move(patient.graph);
       }
-      tell("hand", mistake.name, verdict(graphs, pipeline));
+      print_verdict("hand", mistake.name, verdict(graphs, pipeline));
     }
   }
 
-  // `count` of all that a machine makes, drawn by `seed`; none where ranks have other graphs.
+  // Runs `count` generated mistakes, drawn by `seed`; none if ranks have different graphs.
   void play_some(std::size_t count, std::uint64_t seed) {
     if (pipeline_) return;
-    std::size_t all = 0;
+    std::size_t mutants = 0;
     for (const auto& [name, graph] : passed_)
-      ir::for_each_mutant(graph, [&](const auto&, const auto&, const auto&) { ++all; });
+      ir::for_each_mutant(graph, [&](const auto&, const auto&, const auto&) { ++mutants; });
     std::mt19937_64 random(seed);
-    std::vector<bool> drawn(all, false);
-    for (std::size_t i = 0; i < count; ++i) drawn[random() % all] = true;
+    std::vector<bool> drawn(mutants, false);
+    for (std::size_t i = 0; i < count; ++i) drawn[random() % mutants] = true;
     std::size_t next = 0;
     for (const auto& [name, graph] : passed_)
-      ir::for_each_mutant(
-          graph, [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
-            if (!drawn[next++]) return;
-            TracedGraphs graphs = passed_;
-            graphs.at(name) = mutant;
-            tell("machine", fmt::format("{}: {} in {}", kind, place, name), verdict(graphs, pipeline_));
-          });
+      ir::for_each_mutant(graph, [&](const std::string& kind, const std::string& place,
+                                     const ir::Graph& mutant) {
+        if (!drawn[next++]) return;
+        TracedGraphs graphs = passed_;
+        graphs.at(name) = mutant;
+        print_verdict("machine", fmt::format("{}: {} in {}", kind, place, name), verdict(graphs, pipeline_));
+      });
   }
 
  private:
-  // Of graphs that were traced, or have been through passes already.
+  // Compiles graphs that were traced, or that the passes have already changed.
   StepProgram compile(const std::shared_ptr<TracedGraphs>& graphs,
                       const std::optional<PipelineLayout>& pipeline, bool passes) const {
     CompileRequest request = compile_request(config_, TargetDevice::cpu, {});
@@ -147,9 +148,9 @@ class MutantRank {
     return compile_step(config_, layout_, pipeline, environment_.rank, decoder_, request);
   }
   static TracedGraphs graphs(const StepProgram& compiled) {
-    TracedGraphs all;
-    for (const CompiledStep* step : compiled.all()) all.emplace(step->function().name, step->graph());
-    return all;
+    TracedGraphs graphs;
+    for (const CompiledStep* step : compiled.all()) graphs.emplace(step->function().name, step->graph());
+    return graphs;
   }
 
   Played play(const StepProgram& compiled) {
@@ -171,31 +172,32 @@ class MutantRank {
     return played;
   }
 
-  // What is wrong before anything is played, alike on all ranks, of which some may have no part of it.
+  // Returns the reason why the mistake is refused before a run, or "". The same on all ranks,
+  // although the mistake may concern only some of them.
   std::string refusal(const TracedGraphs& graphs, std::optional<PipelineLayout>& pipeline,
                       std::optional<StepProgram>& compiled) {
     static constexpr std::array<const char*, 3> kRules = {"shardings_agree", "parameters_keep_their_places",
                                                           "proof of the program"};
     std::int64_t rule = -1;
-    std::string what;
+    std::string message;
     try {
       if (pipeline && pipeline->program.ranks != pipeline_->program.ranks)
         pipeline->proof = pipeline::prove(pipeline->program);
       compiled.emplace(compile(std::make_shared<TracedGraphs>(graphs), pipeline, /*passes=*/false));
     } catch (const Error& error) {
-      what = error.what();
-      const auto breaks = [&](const char* one) {
-        return what.find(std::string("breaks rule ") + one) != std::string::npos;
+      message = error.what();
+      const auto breaks = [&](const char* rule_name) {
+        return message.find(std::string("breaks rule ") + rule_name) != std::string::npos;
       };
       rule = breaks(kRules[0]) ? 0 : breaks(kRules[1]) ? 1 : error.code() == ExitCode::config ? 2 : 3;
     }
-    const std::int64_t of_all = groups_.maximum({rule})[0];
-    return of_all < 0    ? ""
-           : of_all == 3 ? "is no graph: " + what
-                         : std::string("refused: ") + kRules[static_cast<std::size_t>(of_all)];
+    const std::int64_t largest_rule = groups_.maximum({rule})[0];
+    return largest_rule < 0    ? ""
+           : largest_rule == 3 ? "is no graph: " + message
+                               : std::string("refused: ") + kRules[static_cast<std::size_t>(largest_rule)];
   }
 
-  // "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes"; alike on all ranks.
+  // Returns "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes", the same on all ranks.
   std::string verdict(const TracedGraphs& graphs, std::optional<PipelineLayout> pipeline) {
     std::optional<StepProgram> compiled;
     if (std::string refused = refusal(graphs, pipeline, compiled); !refused.empty()) return refused;
@@ -206,14 +208,14 @@ class MutantRank {
     } catch (const std::exception& error) {
       failure = error.what();
     }
-    // Of all ranks. The bits of numbers that are not negative are in their order.
+    // The maximum over all ranks. The bits of non-negative numbers are in the order of the numbers.
     const std::vector<std::int64_t> most =
         groups_.maximum({failure.empty() ? 0 : 1, std::bit_cast<std::int64_t>(beyond)});
     if (most[0] != 0) return "fails: " + failure.substr(0, failure.find('\n'));
     return most[1] == 0 ? "escapes" : fmt::format("differs by {:.1e}", std::bit_cast<double>(most[1]));
   }
 
-  void tell(const char* kind, const std::string& name, const std::string& verdict) const {
+  void print_verdict(const char* kind, const std::string& name, const std::string& verdict) const {
     if (environment_.rank == 0) fmt::print("{}\t{}\t{}\n", kind, name, verdict);
     std::fflush(stdout);
   }

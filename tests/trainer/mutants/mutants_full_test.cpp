@@ -1,4 +1,4 @@
-// Hundreds of the mistakes that a machine makes, on real ranks. Label `full`.
+// Tests hundreds of generated mistakes on real ranks. Label `full`.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <iterator>
@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-TEST_CASE("99 in 100 mistakes of a machine are refused, or differ when they are played") {
+TEST_CASE("99 in 100 generated mistakes are refused, or change numbers when steps are run") {
   const Verdicts all = played(/*sample=*/150, /*seed=*/2);
   const std::vector<Verdict>& verdicts = all.at("machine");
   std::string escaped;

@@ -1,6 +1,6 @@
-// Mistakes in real steps of both models, on real ranks: what the types of sharding, the owners of parameters
-// and the proof of a pipeline's program refuse, and what differs when it is played. RONDO_BLESS=1 rewrites
-// docs/mistakes.md.
+// Tests mistakes in real steps of both models, on real ranks. Types of sharding, owners of
+// parameters and the proof of a pipeline's program refuse most; the others must change numbers when
+// steps are run. RONDO_BLESS=1 rewrites docs/mistakes.md.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,7 +14,7 @@
 namespace rondo {
 namespace {
 
-// Every mistake has a place in its graph, and leaves a graph.
+// Checks that every mistake has a place in its graph, and that the result is a graph.
 void check_all_are_graphs(const std::vector<Verdict>& verdicts) {
   for (const Verdict& verdict : verdicts) {
     INFO(verdict.job << ", " << verdict.name << ": " << verdict.found);
@@ -32,12 +32,12 @@ TEST_CASE(
   check_all_are_graphs(verdicts);
   REQUIRE(verdicts.size() == mistakes().size());
   REQUIRE(verdicts.size() >= 60);
-  std::size_t refused = 0, caught = 0, typed = 0, of_pipelines = 0;
+  std::size_t refused = 0, caught = 0, typed = 0, in_pipelines = 0;
   std::string rows, escaped;
   for (const Verdict& verdict : verdicts) {
     refused += verdict.refused();
     caught += verdict.caught();
-    of_pipelines += verdict.job == "pipeline";
+    in_pipelines += verdict.job == "pipeline";
     typed += verdict.refused() && verdict.job != "pipeline";
     if (!verdict.caught()) escaped += verdict.job + ": " + verdict.name + "\n";
     const char* by = verdict.found == "refused: parameters_keep_their_places" ? "owners"
@@ -49,8 +49,8 @@ TEST_CASE(
   }
   INFO(escaped);
   CHECK(caught * 100 >= verdicts.size() * 99);
-  CHECK(typed * 100 >= (verdicts.size() - of_pipelines) * 80);
-  CHECK(of_pipelines >= 10);
+  CHECK(typed * 100 >= (verdicts.size() - in_pipelines) * 80);
+  CHECK(in_pipelines >= 10);
   std::string layouts;
   for (const MutantJob& job : mutant_jobs())
     layouts += fmt::format("| {} | `configs/{}.toml` | `{}` |\n", job.name, job.model, job.layout);
@@ -68,7 +68,7 @@ TEST_CASE(
   if (std::getenv("RONDO_BLESS") != nullptr) write_text(file, page);
   CHECK(text_of(file) == page);
 
-  // Some of those that a machine makes.
+  // A sample of generated mistakes.
   for (const Verdict& verdict : all.at("machine")) {
     INFO(verdict.job << ", " << verdict.name << ": " << verdict.found);
     CHECK(verdict.caught());

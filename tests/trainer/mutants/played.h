@@ -1,4 +1,4 @@
-// Mistakes played on ranks (mutant_ranks.cpp), and what became of each.
+// Runs mistakes on ranks (mutant_ranks.cpp), and returns the verdict of each.
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// What ranks play with a mistake in it: a small model of the configuration, in a layout of `rondo prove`.
+// The job that ranks run with a mistake: a small model of a configuration, in a layout of
+// `rondo prove`.
 struct MutantJob {
   std::string_view name;
   std::string_view model;  // "llama3_debug"
@@ -24,7 +25,7 @@ struct Verdict {
 // By kind: "hand", "machine".
 using Verdicts = std::map<std::string, std::vector<Verdict>>;
 
-// All that are written by hand, and in each job `sample` of those that a machine makes, drawn by `seed`.
+// Runs all hand-written mistakes, and in each job `sample` generated mistakes, drawn by `seed`.
 Verdicts played(int sample, int seed);
 
 }  // namespace rondo

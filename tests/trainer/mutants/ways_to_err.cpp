@@ -1,3 +1,6 @@
+// Applies mistakes to a graph. Each function finds its node by op, module and phase, and throws if
+// the graph has no such node. The changed graph remains valid, so only rules about ranks can
+// refuse it.
 #include "tests/trainer/mutants/ways_to_err.h"
 
 #include <algorithm>
@@ -58,8 +61,8 @@ Make number(std::size_t argument, const char* op, std::optional<double> other) {
     const ValueId own = ir::operand(p.graph.nodes[adam], argument);
     const Argument second = other ? Argument(*other) : Argument(Use{own});
     const ir::TensorType type = p.graph.value(own).type;
-    const ValueId made = p.insert(adam, op, {Use{own}, second}, type);
-    p.graph.nodes[adam + 1].args[argument] = Use{made};
+    const ValueId result = p.insert(adam, op, {Use{own}, second}, type);
+    p.graph.nodes[adam + 1].args[argument] = Use{result};
   };
 }
 
@@ -84,7 +87,7 @@ Make norm_takes(const char* counted, const char* left_out) {
   };
 }
 
-// Rows of a table, or labels of each sequence, one place too early; the last ones are the first.
+// Rotates rows of a table, or labels of each sequence, by one place; the first becomes the last.
 static ValueId turned(Patient& p, NodeIndex at, ValueId of, std::int64_t dim) {
   const ir::TensorType type = p.graph.value(of).type;
   const std::int64_t size = type.sizes[static_cast<std::size_t>(dim)];
@@ -94,13 +97,13 @@ static ValueId turned(Patient& p, NodeIndex at, ValueId of, std::int64_t dim) {
     return p.insert(where, "aten.slice.Tensor", {Use{of}, dim, begin, end, std::int64_t{1}}, piece, of);
   };
   const ValueId rest = slice(at, 1, size), first = slice(at + 1, 0, 1);
-  const ValueId made = p.insert(at + 2, "aten.cat.default", {UseList{{rest, first}}, dim}, type);
-  p.replace(of, made, at + 3);
-  return made;
+  const ValueId rotated = p.insert(at + 2, "aten.cat.default", {UseList{{rest, first}}, dim}, type);
+  p.replace(of, rotated, at + 3);
+  return rotated;
 }
 ValueId input(const Patient& p, std::string_view name) {
-  for (const ir::Input& one : p.graph.inputs)
-    if (one.name == name) return one.value;
+  for (const ir::Input& input : p.graph.inputs)
+    if (input.name == name) return input.value;
   throw std::runtime_error(p.graph.name + " has no input " + std::string(name));
 }
 Make input_turned(const char* name, std::int64_t dim) {
@@ -210,9 +213,9 @@ Make input_scaled(const std::string& name, double factor) {
     const ValueId came = input(p, name);
     NodeIndex first = 0;
     const auto reads = [&](const ir::Node& node) {
-      bool found = false;
-      for_each_operand(node, [&](ValueId id) { found = found || id == came; });
-      return found;
+      bool matches = false;
+      for_each_operand(node, [&](ValueId id) { matches = matches || id == came; });
+      return matches;
     };
     while (!reads(p.graph.nodes[first])) ++first;
     const ValueId scaled = p.insert(first, "aten.mul.Scalar", {Use{came}, factor}, p.graph.value(came).type);
@@ -233,9 +236,9 @@ Make sends_what_came(const std::string& sent, const std::string& came) {
 
 pipeline::Action& action(PipelineLayout& layout, std::size_t rank, const pipeline::Action& wanted) {
   std::vector<pipeline::Action>& actions = layout.program.ranks.at(rank);
-  const auto found = std::find(actions.begin(), actions.end(), wanted);
-  if (found == actions.end()) throw std::runtime_error("no such action: " + print(wanted));
-  return *found;
+  const auto match = std::find(actions.begin(), actions.end(), wanted);
+  if (match == actions.end()) throw std::runtime_error("no such action: " + print(wanted));
+  return *match;
 }
 
 }  // namespace rondo::mistake

@@ -37,7 +37,7 @@ struct StoredFile {
   std::optional<safetensors::File> file;
 };
 
-// More than two of the chunks that are copied at a time.
+// More elements than two copied chunks.
 Tensor many_values() { return at::arange(1050, 1050 + 3 * 700'001, at::kFloat).view({3, 700'001}).mul(1e-3); }
 
 }  // namespace
@@ -68,7 +68,8 @@ TEST_CASE("a shard on another device gets the stored numbers") {
 }
 
 TEST_CASE(
-    "stored bfloat16 and float16 are the same numbers in fp32, and fp32 is rounded to what is asked for") {
+    "stored bfloat16 and float16 are the same numbers in fp32, and fp32 is rounded to the dtype of the "
+    "shard") {
   const Tensor values = many_values();
   const auto loaded = [&](safetensors::Dtype stored, at::ScalarType as, at::ScalarType wanted) {
     const StoredFile file(stored, values.to(as));

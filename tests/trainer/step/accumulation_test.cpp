@@ -1,5 +1,5 @@
-// Gradient accumulation: what `accumulate` and `update` take and send. The graphs are those of a rank of
-// many; nothing runs, or one rank does.
+// Tests the memory and the collectives of gradient accumulation: `accumulate` and `update`. The
+// graphs are of a rank among many; nothing is run, or only one rank.
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace rondo {
 namespace {
 
-// Four microbatches.
+// A job with four microbatches.
 SmallJob accumulating(const std::string& model, std::int64_t ranks, SmallJob::Flags flags) {
   flags.push_back(fmt::format("--training.global_batch_size={}", 8 * ranks));
   return {model, ranks, flags};
@@ -35,7 +35,7 @@ int count(const ir::Graph& graph, std::string_view op) {
                                         [&](const ir::Node& node) { return node.op == op; }));
 }
 
-// Of whole tensors, before they are scattered.
+// Operands of whole tensors, before the reduce-scatter.
 std::int64_t reduce_scattered_bytes(const ir::Graph& graph) {
   std::int64_t bytes = 0;
   for (const ir::Node& node : graph.nodes)
@@ -50,7 +50,7 @@ constexpr std::int64_t kSmall = 32 * 1024;
 
 }  // namespace
 
-TEST_CASE("the update overwrites state and sums where they lie: in fp32 it plans no copy of a gradient") {
+TEST_CASE("the update overwrites state and sums in place: in fp32 it plans no copy of a gradient") {
   const std::string model = GENERATE("llama3", "deepseek_v3"),
                     dtype = GENERATE("float32", "bfloat16", "float64");
   INFO(model << ", " << dtype);
@@ -64,7 +64,7 @@ TEST_CASE("the update overwrites state and sums where they lie: in fp32 it plans
   REQUIRE(gradients > 4 * kSmall);
   // Sums are fp32, and fp64 for fp64: gradients of another dtype are cast.
   CHECK(arena(compiled.at("update")) < (dtype == "bfloat16" ? gradients : 0) + kSmall);
-  // Nor does a microbatch keep gradients until the last of them is there.
+  // A microbatch does not hold all gradients at once either.
   const SmallJob whole(model, 1, {"--training.dtype=" + dtype});
   CHECK(arena(compiled.at("accumulate")) <= arena(whole.compile(ExecutorKind::replay).at("train_step")));
 }
@@ -95,8 +95,8 @@ TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and sha
   const SmallJob job = accumulating(model, replicate * shard, flags), whole(model, replicate * shard, flags);
   const StepProgram compiled = job.compile(ExecutorKind::replay), once = whole.compile(ExecutorKind::replay);
   const bool routers = model == "deepseek_v3";
-  // The valid tokens are summed in the forward, loss and norm and the load of experts in the update; what
-  // single microbatches sum beside that are gradients.
+  // Valid tokens are summed in the forward; loss, norm and the load of experts in the update. All
+  // other sums of a microbatch are of gradients.
   const int others = 2 + routers;
   const int sums = count(once.at("train_step").graph(), ir::kAllReduce) - others;
   CHECK(sums >= 4);
@@ -105,7 +105,7 @@ TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and sha
   CHECK(count(compiled.at("accumulate").graph(), ir::kReduceScatter) ==
         count(once.at("train_step").graph(), ir::kReduceScatter));
   CHECK(count(compiled.at("update").graph(), ir::kReduceScatter) == 0);
-  // Not one for each parameter.
+  // Fewer than one for each parameter.
   CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
     sums += 4 * place.shard.part_elements();
     padded += 4 * place.shard.stored() * place.shards.ranks;
   }
-  // As many as one microbatch has, of as many bytes.
+  // The same collectives and bytes as in one microbatch.
   CHECK(reduce_scattered_bytes(of_step) == padded);
   const int scattered = count(of_step, ir::kReduceScatter);
   CHECK(scattered > 0);
@@ -136,7 +136,7 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
         scattered);
   CHECK(reduce_scattered_bytes(of_microbatch) - reduce_scattered_bytes(once.at("accumulate").graph()) ==
         padded);
-  // Replicas sum what that brought.
+  // Replicas sum the results.
   CHECK(count(of_step, ir::kAllReduce) == count(often.at("update").graph(), ir::kAllReduce));
   std::int64_t held = 0;
   for (const StepInput& input : once.at("accumulate").function().inputs)
@@ -144,7 +144,7 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
   CHECK(held == sums);
 }
 
-TEST_CASE("a backward that adds whole gradients up holds one at a time") {
+TEST_CASE("a backward that adds up whole gradients holds one at a time") {
   const SmallJob::Flags deep = {"--model.n_layers=8", "--training.seq_len=8",
                                 "--training.local_batch_size=1"};
   SmallJob::Flags with_sums = deep;

@@ -1,5 +1,5 @@
-// What context parallelism promises: of a sequence that n ranks share each keeps an n-th for the backward,
-// and every token gets the bits that one rank would give it.
+// Tests context parallelism: each of n ranks that share a sequence saves an n-th for the backward,
+// and every token gets the same bits as on one rank.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
@@ -40,13 +40,13 @@ Flags operator+(Flags left, const Flags& right) {
   return left;
 }
 
-// --- what the backward keeps ---
+// --- bytes saved for the backward ---
 
 constexpr double kLayers = 2, kTokens = 1024, kWidth = 64, kBytes = 4;
 
-// Bytes that a rank keeps.
+// Bytes that a rank saves.
 struct Saved {
-  double all = 0;
+  double total = 0;
   std::map<std::string, double> by_module = {};  // over both layers
 };
 
@@ -58,38 +58,38 @@ Saved saved(const std::string& model, std::int64_t ranks, const std::string& met
   const SmallJob job(model, ranks, flags + shared_by(ranks, method));
   const StepProgram compiled = job.compile(ExecutorKind::replay);
   const ir::MemoryReport& memory = compiled.at("train_step").report().memory;
-  Saved found{static_cast<double>(memory.saved_bytes)};
-  for (const auto& module : memory.saved) found.by_module[module.module] = static_cast<double>(module.bytes);
-  return found;
+  Saved saved{static_cast<double>(memory.saved_bytes)};
+  for (const auto& module : memory.saved) saved.by_module[module.module] = static_cast<double>(module.bytes);
+  return saved;
 }
 
-TEST_CASE("of n ranks that gather keys each keeps an n-th for the backward") {
-  const double one = saved("llama3", 1, "allgather").all;
+TEST_CASE("each of n ranks that gather keys saves an n-th for the backward") {
+  const double alone = saved("llama3", 1, "allgather").total;
   for (const std::int64_t n : {2, 4})
-    CHECK_THAT(saved("llama3", n, "allgather").all * static_cast<double>(n), WithinRel(one, 0.01));
+    CHECK_THAT(saved("llama3", n, "allgather").total * static_cast<double>(n), WithinRel(alone, 0.01));
 }
 
-TEST_CASE("of DeepSeek-V3 only keys and values, which each rank makes of all latents, are kept whole") {
-  const std::string made_of_latents = "attention.wkv_b";
-  const Saved one = saved("deepseek_v3", 1, "allgather");
-  const double whole = one.by_module.at(made_of_latents);
+TEST_CASE("DeepSeek-V3 saves only keys and values whole, which each rank computes from all latents") {
+  const std::string from_latents = "attention.wkv_b";
+  const Saved alone = saved("deepseek_v3", 1, "allgather");
+  const double whole = alone.by_module.at(from_latents);
   for (const std::int64_t n : {2, 4}) {
     const Saved part = saved("deepseek_v3", n, "allgather");
-    CHECK(part.by_module.at(made_of_latents) == whole);
-    CHECK_THAT((part.all - whole) * static_cast<double>(n), WithinRel(one.all - whole, 0.01));
+    CHECK(part.by_module.at(from_latents) == whole);
+    CHECK_THAT((part.total - whole) * static_cast<double>(n), WithinRel(alone.total - whole, 0.01));
   }
 }
 
-TEST_CASE("of n ranks that exchange heads each keeps an n-th, and what came back to its tokens besides") {
+TEST_CASE("each of n ranks that exchange heads saves an n-th, and the results for its tokens") {
   for (const std::string model : {"llama3", "deepseek_v3"}) {
-    const double one = saved(model, 1, "alltoall").all, two = saved(model, 2, "alltoall").all;
-    CHECK(two * 2 > one);
-    CHECK(two * 2 < one * 1.1);
-    CHECK_THAT(saved(model, 4, "alltoall").all * 2, WithinRel(two, 0.001));
+    const double alone = saved(model, 1, "alltoall").total, two = saved(model, 2, "alltoall").total;
+    CHECK(two * 2 > alone);
+    CHECK(two * 2 < alone * 1.1);
+    CHECK_THAT(saved(model, 4, "alltoall").total * 2, WithinRel(two, 0.001));
   }
 }
 
-TEST_CASE("where nothing is computed again, gathered keys and values are kept whole") {
+TEST_CASE("without recomputation, gathered keys and values are saved whole") {
   const auto of_attention = [](std::int64_t n) {
     return saved("llama3", n, "allgather", "none").by_module.at("attention");
   };
@@ -100,7 +100,7 @@ TEST_CASE("where nothing is computed again, gathered keys and values are kept wh
 
 constexpr std::int64_t kRowTokens = 160;  // more than a tile of keys
 
-// Multiplies each token alone, since a library may order its sums by how many rows it is given.
+// Multiplies each token alone, since a library may choose the order of sums by the number of rows.
 class TokenByToken final : public Weights {
  public:
   explicit TokenByToken(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
@@ -133,7 +133,7 @@ class TokenByToken final : public Weights {
   std::shared_ptr<const Weights> weights_;
 };
 
-// Logits [B, N, V] of a rank's tokens.
+// Returns the logits [B, N, V] of a rank's tokens.
 Tensor logits_of(const SmallJob& job, const ShardedParameters& parameters,
                  const ContextParallelOptions& context, const Batch& batch) {
   const c10::NoGradGuard no_gradients;
@@ -190,7 +190,7 @@ struct Way {
 const std::vector<Way> kWays = {
     {"allgather", "none"}, {"allgather", "headtail"}, {"allgather", "documents"}, {"alltoall", "none"}};
 
-TEST_CASE("each token has the logits that one rank gives it, bit for bit, however its sequence is shared") {
+TEST_CASE("each token has the same bits of logits as on one rank, for every division of its sequence") {
   const Flags heads = {"--model.n_kv_heads=2", "--model.head_dim=16", "--model.moe_hidden_dim=32"};
   const SmallModel model = GENERATE_REF(
       SmallModel{"llama3", {"--model.sliding_window=50"}}, SmallModel{"deepseek_v3", {}},

@@ -1,5 +1,5 @@
-// Which second function a step has for experts that overflow, and when it fits. What it does is in
-// tests/run/experts_test.cpp.
+// Tests which steps have a second function for experts that overflow, and when it fits.
+// tests/run/experts_test.cpp tests its results.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -9,10 +9,10 @@ namespace rondo {
 namespace {
 
 StepProgram compiled(const SmallJob::Flags& flags, ExecutorKind kind = ExecutorKind::replay) {
-  SmallJob::Flags all = {"--parallelism.expert_parallel_degree=4",
-                         "--parallelism.expert_capacity_factor=0.5"};
-  all.insert(all.end(), flags.begin(), flags.end());
-  return SmallJob("deepseek_v3", 4, all).compile(kind);
+  SmallJob::Flags job_flags = {"--parallelism.expert_parallel_degree=4",
+                               "--parallelism.expert_capacity_factor=0.5"};
+  job_flags.insert(job_flags.end(), flags.begin(), flags.end());
+  return SmallJob("deepseek_v3", 4, job_flags).compile(kind);
 }
 
 bool has_input(const CompiledStep& step, const std::string& name) {
@@ -23,7 +23,7 @@ bool has_input(const CompiledStep& step, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("only steps that are to be repeated have a second function, with room for all rows") {
+TEST_CASE("only steps that may be repeated have a second function, with room for all rows") {
   CHECK(compiled({}).find("repeat"));
   CHECK_FALSE(compiled({"--parallelism.expert_overflow=skip"}).find("repeat"));
   CHECK_FALSE(compiled({"--parallelism.expert_overflow=drop"}).find("repeat"));
@@ -40,7 +40,7 @@ TEST_CASE("only steps that are to be repeated have a second function, with room 
   CHECK(has_input(accumulating.at("repeat"), "loss_sum"));
 }
 
-TEST_CASE("a repeat fits where it takes no more than the step, or all fits into memory") {
+TEST_CASE("a repeat fits if it needs no more than the step, or if everything fits into memory") {
   for (const std::string exchange : {"static", "standard"}) {
     const std::string flag = "--parallelism.expert_parallel_comm_backend=" + exchange;
     const StepProgram keeping = compiled({flag, "--compile.memory_policy=none", "--model.n_layers=6",

@@ -1,5 +1,5 @@
-// Whole steps and their state on a device whose memory the host cannot read (far_device.h): the bits of the
-// CPU, and every way between the two is a copy.
+// Tests whole steps and their state on a device whose memory the host cannot read (far_device.h):
+// they have the bits of the CPU, and every transfer between the two is a copy.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
@@ -22,7 +22,7 @@
 namespace rondo {
 namespace {
 
-// In the order of the function's inputs.
+// Returns the state in the order of the function's inputs.
 std::vector<at::Tensor> tensors_of(const StepFunction& function, const Batch& batch) {
   const auto copy = [](const auto& numbers, const StepInput& input) {
     return at::tensor(numbers, to_aten(input.type.dtype)).view(input.type.sizes);
@@ -41,7 +41,8 @@ std::vector<at::Tensor> tensors_of(const StepFunction& function, const Batch& ba
   return tensors;
 }
 
-// All numbers that the runner reads in two steps and a validation, and the hash of the state behind them.
+// The numbers that the runner reads in two steps and a validation, and the hash of the state
+// after them.
 struct Outcome {
   std::vector<double> numbers;
   std::string hash;
@@ -71,13 +72,13 @@ void check_same_bits(const std::string& model, const SmallJob::Flags& flags) {
   const Outcome expected = run(job, ExecutorKind::eager, c10::kCPU);
   CHECK(expected.numbers[0] > 1);  // a loss
   for (const ExecutorKind kind : {ExecutorKind::eager, ExecutorKind::interpreter}) {
-    const Outcome found = run(job, kind, far_device());
-    CHECK(found.numbers == expected.numbers);
-    CHECK(found.hash == expected.hash);
+    const Outcome actual = run(job, kind, far_device());
+    CHECK(actual.numbers == expected.numbers);
+    CHECK(actual.hash == expected.hash);
   }
 }
 
-// A planned step on the far device, its instructions one after the other.
+// A planned step on the far device, with its instructions one after the other.
 class FarPlan final : public Executor {
  public:
   FarPlan(const ir::Graph& graph, std::vector<at::Tensor> state) {
@@ -169,7 +170,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
     CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}, {}), groups,
                           &report);
     saver.save(trained.parts(), progress);
-    runner.run(batch_of(job, 1, 3), 1e-3);  // what was saved does not move any more
+    runner.run(batch_of(job, 1, 3), 1e-3);  // the saved state does not change with it
     saver.settle();
     REQUIRE(saver.last_saved_step() == 2);
   }
@@ -183,7 +184,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   }
 }
 
-TEST_CASE("weights on another device are saved alone as they are on the CPU") {
+TEST_CASE("weights alone are saved from another device as they are on the CPU") {
   const Scratch folder;
   const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path(), "--checkpoint.enable=true"});
   const StepProgram compiled = job.compile(ExecutorKind::eager);

@@ -1,5 +1,6 @@
-// Training steps with fused ops against the same steps without. The exact fusions keep every bit, those that
-// round differ by rounding alone, and the two ways to run a fused graph agree in every bit.
+// Tests training steps with fused ops against the same steps without. Exact fusions keep every
+// bit, rounding fusions differ by rounding alone, and both executors of a fused graph agree in
+// every bit.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -54,7 +55,7 @@ struct Step {
     return {tokens, tokens.roll(-1, 1), at::full({}, static_cast<float>(tokens.numel()), at::kFloat),
             at::full({}, 1e-3f, at::kFloat)};
   }
-  // For CUDA, one product is faster than several small ones.
+  // On CUDA one product is faster than several small ones.
   ir::Graph graph(const std::string& numerics, const Words& disabled = {}) const {
     TrainStepOptions step = options;
     if (numerics == "rounds") step.loss_chunks = 0;
@@ -81,17 +82,18 @@ int count(const ir::Graph& graph, std::string_view op) {
       std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return n.op == op; }));
 }
 
-// Loss and norm of the first step, and the averages of the gradients after it, which are multiples of these.
+// Returns loss and norm of the first step, and the averages of the gradients after it, which are
+// multiples of the gradients.
 Tensors first_step(Executor& executor, const Step& step, const Tensors& state) {
-  Tensors all;
-  for (const at::Tensor& result : executor.run(step.batch())) all.push_back(result.clone());
+  Tensors results;
+  for (const at::Tensor& result : executor.run(step.batch())) results.push_back(result.clone());
   std::size_t next = 0;
   for (const StepInput& input : step.function.inputs) {
     if (input.kind == ir::InputKind::batch) continue;
-    if (input.name.starts_with("exp_avg.")) all.push_back(state[next].clone());
+    if (input.name.starts_with("exp_avg.")) results.push_back(state[next].clone());
     ++next;
   }
-  return all;
+  return results;
 }
 
 double relative_difference(const at::Tensor& a, const at::Tensor& b) {
@@ -112,9 +114,9 @@ TEST_CASE("exact fusions keep every bit of a step") {
   CHECK(count(plain, "rondo.add_rms_norm.default") == 0);
   const Tensors plain_state = step.state(), fused_state = step.state();
   const Tensors expected = first_step(*make_interpreter(plain, plain_state), step, plain_state),
-                made = first_step(*make_interpreter(fused, fused_state), step, fused_state);
-  REQUIRE(made.size() == expected.size());
-  for (std::size_t i = 0; i < made.size(); ++i) REQUIRE(at::equal(made[i], expected[i]));
+                actual = first_step(*make_interpreter(fused, fused_state), step, fused_state);
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) REQUIRE(at::equal(actual[i], expected[i]));
 }
 
 TEST_CASE("fusions that round change the loss and the gradients of a step by rounding alone") {
@@ -124,19 +126,20 @@ TEST_CASE("fusions that round change the loss and the gradients of a step by rou
   INFO((deepseek ? "DeepSeek " : "Llama ") << dtype);
   const Step step = small_step(deepseek ? small_deepseek() : small_llama(), dtype);
   const ir::Graph plain = step.graph("exact"), fused = step.graph("rounds");
-  // Two a block and the last one; DeepSeek has two more a block, for the latents.
+  // Two per block and the last one; DeepSeek has two more per block, for the latents.
   CHECK(count(fused, "rondo.rms_norm_backward.default") == (deepseek ? 5 : 1));
-  // All norms but the first get a sum, and their input's gradient all but the last; latents have no residual.
+  // All norms except the first add a residual, and all except the last add the gradient of their
+  // input. Norms of latents have no residual.
   CHECK(count(fused, "rondo.add_rms_norm.default") == 4);
   CHECK(count(fused, "rondo.add_rms_norm_backward.default") == 4);
   CHECK(count(fused, "rondo.rope.default") == 8);
   const ir::Graph apart = step.graph("rounds", {"merge_linears"});
   CHECK(count(apart, "rondo.swiglu_backward_joined.default") == 0);
-  // Of queries, keys and values two sums a block, of gate and up one.
+  // A block has two sums for queries, keys and values, and one for gate and up.
   if (!deepseek) CHECK(count(apart, "aten.addmm_.default") == 2 * 3);
   CHECK(count(apart, "aten.addmm_.default") > 0);
   CHECK(count(fused, "rondo.swiglu_backward_joined.default") == 2);
-  // Of a Llama block queries, keys and values have one product each way, and so have gate and up.
+  // In a Llama block queries, keys and values have one product each way; so do gate and up.
   if (!deepseek) CHECK(count(plain, kMm) == 2 * 21 + 3);
   if (!deepseek) CHECK(count(fused, kMm) == 2 * 12);
   CHECK(count(fused, kMm) < count(plain, kMm) - 3);
@@ -145,13 +148,13 @@ TEST_CASE("fusions that round change the loss and the gradients of a step by rou
   const Tensors expected = first_step(*make_interpreter(plain, plain_state), step, plain_state);
   for (const ir::Graph* graph : {&fused, &apart}) {
     INFO((graph == &fused ? "merged" : "apart"));
-    const Tensors state = step.state(), made = first_step(*make_interpreter(*graph, state), step, state);
-    REQUIRE(made.size() == expected.size());
-    for (std::size_t i = 0; i < made.size(); ++i) {
+    const Tensors state = step.state(), actual = first_step(*make_interpreter(*graph, state), step, state);
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
       INFO("quantity " << i);
-      CHECK(relative_difference(made[i], expected[i]) < (dtype == at::kBFloat16 ? 3e-2
-                                                         : dtype == at::kDouble ? 1e-12
-                                                                                : 2e-5));
+      CHECK(relative_difference(actual[i], expected[i]) < (dtype == at::kBFloat16 ? 3e-2
+                                                           : dtype == at::kDouble ? 1e-12
+                                                                                  : 2e-5));
     }
   }
 }

@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// In the order of the function's state inputs.
+// Returns the state in the order of the function's state inputs.
 std::vector<at::Tensor> initial_state(const StepFunction& function, const Decoder& model);
 
 }  // namespace rondo

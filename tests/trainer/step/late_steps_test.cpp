@@ -1,4 +1,4 @@
-// Steps that are begun before the one before them is known to have done anything.
+// Tests steps that begin before the result of the previous step is known.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// Its loss is 0 / 0.
+// A batch whose loss is 0 / 0.
 StepBatch without_valid_tokens(StepBatch batch) {
   for (Batch& each : batch.microbatches)
     std::fill(each.labels.begin(), each.labels.end(), static_cast<std::int64_t>(kIgnoreLabel));
@@ -32,7 +32,7 @@ struct Bound {
 
 }  // namespace
 
-TEST_CASE("a step begun behind one that is not finite changes no bit, though it would be finite itself") {
+TEST_CASE("a step that begins after one that is not finite changes no bit, even if it would be finite") {
   const bool accumulates = GENERATE(false, true);
   const auto kind = GENERATE(ExecutorKind::eager, ExecutorKind::replay);
   const SmallJob job(accumulates ? "deepseek_v3" : "llama3", 1,
@@ -55,19 +55,19 @@ TEST_CASE("a step begun behind one that is not finite changes no bit, though it 
   CHECK(bound.hash() == hash);
 }
 
-TEST_CASE("steps that are read late have the numbers and the bits of steps that are read at once") {
+TEST_CASE("steps that are read with a lag have the numbers and the bits of steps that are read at once") {
   const SmallJob job("llama3", 1, {});
   Bound late(job, ExecutorKind::replay), at_once(job, ExecutorKind::replay);
-  std::vector<double> expected, found;
+  std::vector<double> expected, actual;
   for (const std::int64_t seed : {1, 2, 3, 4})
     expected.push_back(at_once.runner.run(batch_of(job, 1, seed), 1e-3).loss);
   late.runner.begin(batch_of(job, 1, 1), 1e-3);
   for (const std::int64_t seed : {2, 3, 4}) {
     late.runner.begin(batch_of(job, 1, seed), 1e-3);
-    found.push_back(late.runner.finish().loss);
+    actual.push_back(late.runner.finish().loss);
   }
-  found.push_back(late.runner.finish().loss);
-  CHECK(found == expected);
+  actual.push_back(late.runner.finish().loss);
+  CHECK(actual == expected);
   CHECK(late.hash() == at_once.hash());
 }
 

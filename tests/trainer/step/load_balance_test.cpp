@@ -1,4 +1,4 @@
-// The biases that balance the load of experts.
+// Tests the biases that balance the load of experts.
 #include "trainer/step/functions/load_balance.h"
 
 #include <ATen/TensorOperators.h>
@@ -20,13 +20,13 @@ Tensor row(std::vector<float> values) { return at::tensor(values); }
 Tensor flag(float value) { return at::full({}, value, at::kFloat); }
 
 TEST_CASE(
-    "experts above the mean load lose the coefficient, those below win it, and the changes add up to zero") {
+    "experts above the mean load lose the coefficient, those below gain it, and the changes add up to zero") {
   const std::vector<Tensor> biases = {row({0, 0, 0, 0}), row({1, 2, 3, 4})};
   const Tensor tokens = row({7, 1, 4, 4, 1, 1, 1, 13}).view({2, 4});
-  const Balanced made = balance_load(biases, {0, 1}, tokens, 0.5, flag(0));
-  CHECK(at::equal(made.expert_biases[0], row({-0.5f, 0.5f, 0, 0})));
-  CHECK(at::equal(made.expert_biases[1], row({1.25f, 2.25f, 3.25f, 3.25f})));  // 3 * 0.5 - 0.5 = 4 * 0.25
-  CHECK(made.load_imbalance.item<float>() == 13.0f / 4.0f);
+  const Balanced balanced = balance_load(biases, {0, 1}, tokens, 0.5, flag(0));
+  CHECK(at::equal(balanced.expert_biases[0], row({-0.5f, 0.5f, 0, 0})));
+  CHECK(at::equal(balanced.expert_biases[1], row({1.25f, 2.25f, 3.25f, 3.25f})));  // 3 * 0.5 - 0.5 = 4 * 0.25
+  CHECK(balanced.load_imbalance.item<float>() == 13.0f / 4.0f);
 }
 
 TEST_CASE("a step that is not finite changes no bit of a bias") {

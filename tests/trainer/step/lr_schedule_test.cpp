@@ -1,4 +1,4 @@
-// The learning rate of each step, beside what torchtitan's lr_scheduler.py computes for the same settings.
+// Tests the learning rate of each step against torchtitan's lr_scheduler.py with the same settings.
 #include "trainer/step/lr_schedule.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -24,15 +24,15 @@ std::vector<double> factors(const Settings& s) {
   config.training.steps = s.steps;
   config.lr_scheduler.warmup_steps = s.warmup;
   config.lr_scheduler.decay_ratio = s.decay_ratio;
-  std::vector<double> made;
+  std::vector<double> factors;
   for (std::int64_t step = 0; step < s.steps; ++step)
-    made.push_back(lr_factor(step, schedule_steps(config), s.decay_type, s.min_factor));
-  return made;
+    factors.push_back(lr_factor(step, schedule_steps(config), s.decay_type, s.min_factor));
+  return factors;
 }
 
 }  // namespace
 
-TEST_CASE("each step has the learning rate that torchtitan gives it") {
+TEST_CASE("each step has the learning rate of torchtitan") {
   const std::vector<std::pair<Settings, std::vector<double>>> of_torchtitan = {
       {{8, 4, {}, DecayType::linear, 0}, {0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25}},
       {{8, 2, 0.5, DecayType::cosine, 0.1}, {0.5, 1, 1, 1, 1, 0.868198, 0.55, 0.231802}},

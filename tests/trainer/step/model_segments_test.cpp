@@ -1,5 +1,6 @@
-// Into which segments the steps of the real models are cut, against model_segments.txt: where each begins and
-// ends, and what cuts it. RONDO_BLESS=1 writes the file anew; the change is then reviewed like code.
+// Tests the segments of the steps of the real models against model_segments.txt: where each
+// begins and ends, and what cuts it. RONDO_BLESS=1 rewrites the file; the change is then reviewed
+// like code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,7 +19,8 @@
 namespace rondo {
 namespace {
 
-// A cut function's segments by their first and last ops: numbers of nodes would change with every pass.
+// Lists the segments of a function by their first and last ops. Numbers of nodes would change with
+// every pass.
 std::string list_segments(const CompiledStep& step) {
   const ir::Graph& graph = step.graph();
   std::string text = fmt::format("  {}: {}\n", graph.name, step.report().segments_in_words);
@@ -56,22 +58,22 @@ std::string list_model(const std::string& config_name, std::int64_t ranks,
 
 }  // namespace
 
-TEST_CASE("the steps of both models are cut where the file says") {
+TEST_CASE("the steps of both models have the segments of the file") {
   const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/step/model_segments.txt";
   const std::vector<std::string> shared = {"--parallelism.tensor_parallel_degree=2",
                                            "--parallelism.expert_parallel_degree=4"};
   std::vector<std::string> by_exact_counts = shared;
   by_exact_counts.emplace_back("--parallelism.expert_parallel_comm_backend=standard");
-  const std::string found = list_model("llama3_debug", 1) + list_model("llama3_debug", 4) +
-                            list_model("llama3_debug", 4, {"--training.global_batch_size=64"}) +
-                            list_model("llama3_debug", 4, {"--compile.memory_policy=full"}) +
-                            list_model("deepseek_v3_debug", 1) + list_model("deepseek_v3_debug", 4) +
-                            list_model("deepseek_v3_debug", 4, shared) +
-                            list_model("deepseek_v3_debug", 4, by_exact_counts);
-  if (std::getenv("RONDO_BLESS") != nullptr) std::ofstream(file) << found;
+  const std::string listed = list_model("llama3_debug", 1) + list_model("llama3_debug", 4) +
+                             list_model("llama3_debug", 4, {"--training.global_batch_size=64"}) +
+                             list_model("llama3_debug", 4, {"--compile.memory_policy=full"}) +
+                             list_model("deepseek_v3_debug", 1) + list_model("deepseek_v3_debug", 4) +
+                             list_model("deepseek_v3_debug", 4, shared) +
+                             list_model("deepseek_v3_debug", 4, by_exact_counts);
+  if (std::getenv("RONDO_BLESS") != nullptr) std::ofstream(file) << listed;
   std::ostringstream expected;
   expected << std::ifstream(file).rdbuf();
-  CHECK(found == expected.str());
+  CHECK(listed == expected.str());
 }
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// Groups of parameters that the optimizer treats alike: what they read as, and what an update makes of them.
+// Tests groups of parameters with equal optimizer settings: how they are read, and how they
+// are updated.
 #include "config/schema/parameter_groups.h"
 
 #include <ATen/ops/equal.h>
@@ -21,7 +22,7 @@ using at::Tensor;
 
 const std::string kGroupsFlag = "--optimizer.parameter_groups=";
 
-// Three parameters of four ones after one update by gradients of ones.
+// Returns three parameters of four ones after one update with gradients of ones.
 std::vector<Tensor> updated(const std::vector<UpdateGroup>& groups) {
   OptimizerState state;
   std::vector<Tensor> gradients;
@@ -59,7 +60,7 @@ std::ptrdiff_t updates_of(const SmallJob& job) {
 
 }  // namespace
 
-TEST_CASE("an entry is names and settings, and a parameter belongs to the first that names it") {
+TEST_CASE("an entry has names and settings, and a parameter belongs to the first entry that names it") {
   const auto groups =
       read_parameter_groups({"*norm*+tok_embeddings: weight_decay=0",
                              "layers.[0-1].attention|output: lr_factor=0.5 weight_decay=0.2"});
@@ -75,7 +76,7 @@ TEST_CASE("an entry is names and settings, and a parameter belongs to the first 
   CHECK(group_of(groups, "layers.2.attention.wq.weight") == 2);
 }
 
-TEST_CASE("entries that are none are refused with what they lack") {
+TEST_CASE("invalid entries are refused with what they lack") {
   CHECK(broken("norm") == "must hold entries like *norm*: weight_decay=0, and \"norm\" is none");
   CHECK(broken("norm:") == "must hold entries like *norm*: weight_decay=0, and \"norm:\" is none");
   CHECK(
@@ -88,7 +89,7 @@ TEST_CASE("entries that are none are refused with what they lack") {
   CHECK_THROWS_AS(load_config({kGroupsFlag + "no_such: lr_factor=1"}), Error);
 }
 
-TEST_CASE("each group is updated with its own weight decay and share of the learning rate") {
+TEST_CASE("each group is updated with its weight decay and its factor on the learning rate") {
   const std::vector<Tensor> apart =
       updated({{decaying(0.5), {0}}, {decaying(0.0), {1}}, {decaying(0.0, 0.5), {2}}});
   const auto first = [](const Tensor& x) { return x[0].item<float>(); };
@@ -100,7 +101,7 @@ TEST_CASE("each group is updated with its own weight decay and share of the lear
   for (std::size_t i = 0; i < 3; ++i) CHECK(at::equal(alike[i], divided[i]));
 }
 
-TEST_CASE("a step has one update for all parameters that are treated alike, and none overwrites a copy") {
+TEST_CASE("a step has one update for all parameters with equal settings, and none overwrites a copy") {
   CHECK(updates_of(SmallJob("llama3", 1, {})) == 1);
   CHECK(updates_of(SmallJob("llama3", 2, {kGroupsFlag + "*norm*+tok_embeddings: weight_decay=0"})) == 2);
   CHECK(updates_of(SmallJob("llama3", 1, {kGroupsFlag + "*norm*: weight_decay=0.1"})) == 1);

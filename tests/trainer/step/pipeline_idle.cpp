@@ -1,12 +1,12 @@
-// `pipeline_idle [MILLISECONDS]`: how long ranks of a pipeline wait, beside what the simulator says of it
-// (parallel/pipeline/simulate.h). Each schedule is played by four processes with real messages over Gloo.
-// Their bodies sleep instead of computing, F, I and W so many milliseconds each (40), so that any machine can
-// play them at once. Prints a row for each rank of a schedule: what it waited, by the simulator and measured,
-// in the shortest of a few steps, since what else a machine does only makes them longer. What the runner
-// itself takes between two bodies, by the median of these gaps, is no wait.
+// `pipeline_idle [MILLISECONDS]`: compares how long ranks of a pipeline wait with the simulator
+// (parallel/pipeline/simulate.h). Four processes run each schedule with real messages over Gloo.
+// Their bodies sleep instead of computing, F, I and W for the given milliseconds each (40), so that
+// any machine can run them in parallel. Prints a row for each rank of a schedule: its simulated and
+// its measured wait in the shortest of a few steps, since other load on the machine only lengthens
+// steps. The median gap between two bodies is the runner's own time and does not count as a wait.
 //
-// docs/results/pipeline_idle_2026-11-23.md has a table. Exit code: 1 where a rank's wait is not
-// within 5 % of the simulator's.
+// docs/results/pipeline_idle_2026-11-23.md has a table. Exit code: 1 if a rank's wait is not within
+// 5 % of the simulated wait.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,8 @@ JobConfig config_of(const pipeline::Schedule& schedule) {
                       "--validation.enable=false", "--compile.enable=false"});
 }
 
-// What a rank waited in the shortest of the steps, from when all began until the last one ended; seconds.
+// Returns the seconds that a rank waited in the shortest step, which lasts until the last rank
+// has ended.
 double measured(const JobConfig& config, double seconds) {
   const RankEnvironment environment = rank_environment();
   const Layout layout = resolve_layout(config, kRanks);
@@ -66,9 +67,9 @@ double measured(const JobConfig& config, double seconds) {
       last_end = started.seconds();
       busy += last_end - begin;
     };
-  std::vector<const StepFunction*> of_state;
-  for (const CompiledStep* function : functions.all()) of_state.push_back(&function->function());
-  const TrainState state(*model, of_state, /*seed=*/1, layout.mesh, environment.rank,
+  std::vector<const StepFunction*> state_functions;
+  for (const CompiledStep* function : functions.all()) state_functions.push_back(&function->function());
+  const TrainState state(*model, state_functions, /*seed=*/1, layout.mesh, environment.rank,
                          config.training.seq_len);
   PipelineRunner runner(*functions.pipeline, state, {});
   const std::vector<std::int64_t> row(kLength, 0);
@@ -83,15 +84,15 @@ double measured(const JobConfig& config, double seconds) {
     started = {};
     runner.run(batch);
     const auto own_us = static_cast<std::int64_t>(1e6 * started.seconds());
-    const double all = 1e-6 * static_cast<double>(groups.maximum({own_us})[0]);
-    if (all >= least) continue;
-    least = all;
-    waited = all - busy - static_cast<double>(gaps.size()) * median(gaps);
+    const double step_s = 1e-6 * static_cast<double>(groups.maximum({own_us})[0]);
+    if (step_s >= least) continue;
+    least = step_s;
+    waited = step_s - busy - static_cast<double>(gaps.size()) * median(gaps);
   }
   return waited;
 }
 
-// One rank: "RANK EXPECTED MEASURED" in milliseconds.
+// Runs one rank, which prints "RANK EXPECTED MEASURED" in milliseconds.
 int play(const std::vector<std::string>& flags) {
   try {
     at::set_num_threads(1);

@@ -1,4 +1,4 @@
-// What ranks of a pipeline read, hold, save and meet: groups, rows, state and types of sharding by rank.
+// Tests the ranks of a pipeline: their groups, rows, state and types of sharding.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -17,15 +17,15 @@ namespace {
 using Flags = std::vector<std::string>;
 
 JobConfig config_of(const std::string& model, const Flags& flags) {
-  Flags all = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml",
-               "--training.local_batch_size=4", "--training.seq_len=32", "--validation.enable=false"};
-  all.insert(all.end(), flags.begin(), flags.end());
-  return load_config(all);
+  Flags job_flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml",
+                     "--training.local_batch_size=4", "--training.seq_len=32", "--validation.enable=false"};
+  job_flags.insert(job_flags.end(), flags.begin(), flags.end());
+  return load_config(job_flags);
 }
 
 const Flags kTwoStages = {"--parallelism.pipeline_parallel_degree=2"};
 
-// "dp 0 1", a line each.
+// Returns lines "dp 0 1", one per group.
 std::string groups_of(const JobConfig& config, std::int64_t ranks, int rank) {
   std::string text;
   const Layout layout = resolve_layout(config, ranks);
@@ -41,15 +41,14 @@ std::string edge(int sender, int receiver) {
   return edge_name(sender, receiver) + " " + std::to_string(sender) + " " + std::to_string(receiver) + "\n";
 }
 
-TEST_CASE(
-    "a rank has a group for each edge of the pipeline that it is an end of, in the order of all ranks") {
+TEST_CASE("a rank has a group for each of its edges of the pipeline, in the same order on all ranks") {
   const JobConfig config = config_of("llama3", kTwoStages);
   CHECK(groups_of(config, 4, 0) == "dp 0 1\n" + edge(0, 2) + edge(2, 0));
   CHECK(groups_of(config, 4, 2) == "dp 2 3\n" + edge(0, 2) + edge(2, 0));
   CHECK(groups_of(config, 4, 3) == "dp 2 3\n" + edge(1, 3) + edge(3, 1));
   CHECK(groups_of(config, 2, 0) == edge(0, 1) + edge(1, 0));
 
-  // In a loop the last rank sends to the first one; rank 1 of three knows nothing of that.
+  // In a loop the last rank sends to the first one; rank 1 of three has no such edge.
   const JobConfig looped = config_of("llama3", {"--parallelism.pipeline_parallel_degree=3",
                                                 "--parallelism.pipeline_parallel_schedule=Interleaved1F1B",
                                                 "--parallelism.pipeline_parallel_layers_per_stage=1",
@@ -58,7 +57,7 @@ TEST_CASE(
   CHECK(groups_of(looped, 3, 2) == edge(0, 2) + edge(1, 2) + edge(2, 0) + edge(2, 1));
 }
 
-TEST_CASE("ranks of a pipeline read the rows of the same microbatches without a pipeline") {
+TEST_CASE("ranks of a pipeline read the same rows of microbatches as without a pipeline") {
   const auto read = [](const Flags& flags, std::int64_t ranks, int rank) {
     const JobConfig config = config_of("llama3", flags);
     RankEnvironment environment;
@@ -81,12 +80,12 @@ TEST_CASE("ranks of a pipeline read the rows of the same microbatches without a 
   }
 }
 
-// What each rank of the layout has between steps: of a function that reads what an update does.
+// Returns the state of each rank of the layout, of a function with the inputs of an update.
 std::vector<std::vector<StatePart>> state_of_ranks(const JobConfig& config, std::int64_t ranks) {
   const Layout layout = resolve_layout(config, ranks);
   const PipelineLayout pipeline = pipeline_layout(config, layout).value();
   const auto model = make_decoder(config.model.name, config.model.sizes);
-  std::vector<std::vector<StatePart>> all;
+  std::vector<std::vector<StatePart>> by_rank;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     StepFunction update;
     const auto add = [&](const std::string& name, ir::InputKind kind, std::vector<std::int64_t> sizes) {
@@ -104,12 +103,12 @@ std::vector<std::vector<StatePart>> state_of_ranks(const JobConfig& config, std:
         add(bias.name, ir::InputKind::buffer, {bias.experts});
     }
     add("step", ir::InputKind::optimizer, {});
-    all.push_back(TrainState(*model, {&update}, 1, layout.mesh, static_cast<int>(rank), 32).parts());
+    by_rank.push_back(TrainState(*model, {&update}, 1, layout.mesh, static_cast<int>(rank), 32).parts());
   }
-  return all;
+  return by_rank;
 }
 
-TEST_CASE("of state that stages divide, each tensor is saved once, by ranks that have it") {
+TEST_CASE("each tensor of a state divided over stages is saved once, by ranks that have it") {
   const JobConfig config =
       config_of("deepseek_v3", {"--parallelism.pipeline_parallel_degree=2",
                                 "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"});
@@ -128,7 +127,7 @@ TEST_CASE("of state that stages divide, each tensor is saved once, by ranks that
     const std::set<int>& of_model = has.at("model/" + rule.name);
     CHECK((of_model == first || of_model == second));
     CHECK(has.at("optimizer/exp_avg." + rule.name) == of_model);
-    CHECK(saves.at("model/" + rule.name) == of_model);  // a shard each
+    CHECK(saves.at("model/" + rule.name) == of_model);  // one shard per rank
   }
   CHECK(has.at("model/tok_embeddings.weight") == first);
   CHECK(has.at("model/output.weight") == second);
@@ -145,18 +144,18 @@ TEST_CASE("of state that stages divide, each tensor is saved once, by ranks that
   CHECK(saves.at("optimizer/step") == std::set<int>{0});
 }
 
-TEST_CASE("types of sharding know the ranks of one stage, and a group of all ranks by those") {
-  const InputSharding stage(Mesh(8, {1, 2, 2, 1, 2}, 2)), all(Mesh(16, {2, 2, 2, 1, 2}, 2));
-  CHECK((all.mesh().axes == stage.mesh().axes));
-  CHECK_FALSE(all.mesh().axes.empty());
+TEST_CASE("types of sharding have the ranks of one stage, also for a group of all ranks") {
+  const InputSharding stage(Mesh(8, {1, 2, 2, 1, 2}, 2)), whole(Mesh(16, {2, 2, 2, 1, 2}, 2));
+  CHECK((whole.mesh().axes == stage.mesh().axes));
+  CHECK_FALSE(whole.mesh().axes.empty());
   const auto axes_of = [](const InputSharding& sharding, const std::string& name) {
     const auto& groups = sharding.mesh().groups;
-    const auto found = std::find_if(groups.begin(), groups.end(),
+    const auto match = std::find_if(groups.begin(), groups.end(),
                                     [&](const ir::MeshGroup& group) { return group.name == name; });
-    return found == groups.end() ? std::vector<std::int32_t>{-1} : found->axes;
+    return match == groups.end() ? std::vector<std::int32_t>{-1} : match->axes;
   };
-  CHECK(axes_of(all, "pp_dp_tp") == axes_of(stage, "dp_tp"));
-  CHECK(axes_of(all, "dp_shard") == axes_of(stage, "dp_shard"));
+  CHECK(axes_of(whole, "pp_dp_tp") == axes_of(stage, "dp_tp"));
+  CHECK(axes_of(whole, "dp_shard") == axes_of(stage, "dp_shard"));
   CHECK(InputSharding(Mesh(2, {2, 1, 1, 1, 1})).mesh().axes.empty());
   CHECK(InputSharding(Mesh(2, {2, 1, 1, 1, 1})).follows_layout());
 }

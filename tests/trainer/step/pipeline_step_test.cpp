@@ -1,5 +1,5 @@
-// Stages of a pipeline in one process, on one rank: their bodies in several orders, against the same
-// microbatches without a pipeline.
+// Tests stages of a pipeline in one process, on one rank: their bodies in several orders, against
+// the same microbatches without a pipeline.
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
 
@@ -23,8 +23,8 @@ constexpr const char* kWeightsAtOnce =
     "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,0F3,1F3,2F3,2I0,2W0,1I0,1W0,0I0,0W0,2I1,2W1,1I1,1W1,0I1,0W1,2I2,2W2,"
     "1I2,1W2,0I2,0W2,2I3,2W3,1I3,1W3,0I3,0W3";
 
-// Three stages of one rank: all forwards first; as few in flight as can be; weight gradients late, and at
-// once; a microbatch before its turn.
+// Orders of three stages on one rank: all forwards first; the fewest microbatches in flight; weight
+// gradients late, and immediately; a microbatch out of order.
 constexpr const char* kOrders[] = {
     "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,0F3,1F3,2F3,2B0,1B0,0B0,2B1,1B1,0B1,2B2,1B2,0B2,2B3,1B3,0B3",
     "0F0,1F0,2F0,2B0,1B0,0B0,0F1,1F1,2F1,2B1,1B1,0B1,0F2,1F2,2F2,2B2,1B2,0B2,0F3,1F3,2F3,2B3,1B3,0B3",
@@ -35,15 +35,16 @@ constexpr const char* kOrders[] = {
     "0F0,1F0,2F0,0F2,1F2,2B0,1B0,0B0,0F1,1F1,2F1,2B1,1B1,0B1,2F2,2B2,1B2,0B2,0F3,1F3,2F3,2B3,1B3,0B3"};
 
 PipelineSchedule schedule(const std::string& csv) {
-  PipelineSchedule made{.program = pipeline::lower(pipeline::read_csv(csv, "test")), .proof = {}, .rank = 0};
-  made.proof = pipeline::prove(made.program);
-  return made;
+  PipelineSchedule schedule{
+      .program = pipeline::lower(pipeline::read_csv(csv, "test")), .proof = {}, .rank = 0};
+  schedule.proof = pipeline::prove(schedule.program);
+  return schedule;
 }
 
 struct PipelinedJob : SmallJob {
   PipelinedJob(const std::string& model, Flags flags)
       : SmallJob(model, 1, with_microbatches(std::move(flags))) {}
-  // The last one is empty but for the head.
+  // The last stage has only the head.
   StepProgram compile_stages(ExecutorKind kind, const std::string& csv) const {
     CompileRequest request = compile_request(config, TargetDevice::cpu, {});
     request.executor = kind;
@@ -67,15 +68,15 @@ struct Trained {
 Trained train(const SmallJob& job, const StepProgram& compiled) {
   const TrainState state = job.state(compiled, c10::kCPU);
   StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
-  Trained made;
+  Trained trained;
   for (std::int64_t step = 0; step < 3; ++step) {
     const StepResult result = runner.run(batch_of(job, kMicrobatches, 10 * step), 1e-3);
-    made.numbers.insert(made.numbers.end(), {result.loss, result.grad_norm});
-    for (const float tokens : result.tokens_per_expert) made.numbers.push_back(tokens);
+    trained.numbers.insert(trained.numbers.end(), {result.loss, result.grad_norm});
+    for (const float tokens : result.tokens_per_expert) trained.numbers.push_back(tokens);
   }
-  made.numbers.push_back(runner.validate(batch_of(job, 1, 99)));
-  for (const StatePart& part : state.parts()) made.state[part.name] = part.tensor.clone();
-  return made;
+  trained.numbers.push_back(runner.validate(batch_of(job, 1, 99)));
+  for (const StatePart& part : state.parts()) trained.state[part.name] = part.tensor.clone();
+  return trained;
 }
 
 void check_equal(const Trained& a, const Trained& b) {
@@ -89,7 +90,7 @@ void check_equal(const Trained& a, const Trained& b) {
 
 }  // namespace
 
-TEST_CASE("stages have the bits of the whole model, in any order of bodies and with every executor") {
+TEST_CASE("stages have the bits of the whole model, for any order of bodies and every executor") {
   cpu_memory::install();
   const std::string model = GENERATE("llama3", "deepseek_v3");
   const SmallJob::Flags flags =
@@ -108,7 +109,7 @@ TEST_CASE("stages have the bits of the whole model, in any order of bodies and w
   }
 }
 
-// Of a stage with one layer: what lasts from its backward_input to its backward_weight.
+// Returns the bytes that a stage with one layer saves from backward_input to backward_weight.
 std::int64_t pending_bytes(const char* model, const std::string& policy, bool recompute) {
   const PipelinedJob job(model, {kBf16, "--compile.memory_policy=" + policy});
   const PipelineFunctions functions = make_pipeline_step(
@@ -127,7 +128,8 @@ std::int64_t pending_bytes(const char* model, const std::string& policy, bool re
   return bytes;
 }
 
-TEST_CASE("where the backward recomputes, a fifth to a half of what is pending between its parts is not") {
+TEST_CASE(
+    "a backward that recomputes leaves a fifth to a half of the bytes pending between its parts unsaved") {
   struct Expected {
     const char *model, *policy;
     std::int64_t most_percent;
@@ -138,17 +140,18 @@ TEST_CASE("where the backward recomputes, a fifth to a half of what is pending b
                                                     {"deepseek_v3", "default", 43},
                                                     {"deepseek_v3", "min_cut", 43},
                                                     {"deepseek_v3", "full", 58}}) {
-    const std::int64_t kept = pending_bytes(model, policy, false), again = pending_bytes(model, policy, true);
-    INFO(model << ", " << policy << ": " << kept << " bytes, " << again << " with recomputation");
-    CHECK(again * 100 <= kept * most_percent);
+    const std::int64_t saved = pending_bytes(model, policy, false),
+                       recomputed = pending_bytes(model, policy, true);
+    INFO(model << ", " << policy << ": " << saved << " bytes, " << recomputed << " with recomputation");
+    CHECK(recomputed * 100 <= saved * most_percent);
   }
 }
 
-TEST_CASE("slots of pending microbatches divide the others, for the fewest bytes") {
+TEST_CASE("the number of pending slots divides the number of slots, for the fewest bytes") {
   cpu_memory::install();
   const auto slots = [](const char* policy) {
     const PipelinedJob job("llama3", {"--compile.memory_policy=" + std::string(policy)});
-    // Three in flight, two of them pending.
+    // Three microbatches in flight, two of them pending.
     const StepProgram compiled = job.compile_stages(
         ExecutorKind::replay,
         "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,2I0,1I0,0I0,2I1,1I1,0I1,2W0,1W0,0W0,2W1,1W1,0W1,2B2,1B2,0B2,"
@@ -160,7 +163,7 @@ TEST_CASE("slots of pending microbatches divide the others, for the fewest bytes
   CHECK(slots("full") == std::pair(4, 2));
 }
 
-TEST_CASE("a stage holds as many slots as microbatches are in flight, and bodies copy nothing into them") {
+TEST_CASE("a stage has as many slots as microbatches in flight, and bodies copy nothing into them") {
   cpu_memory::install();
   const PipelinedJob job("llama3", {});
   const auto saved = [&](const char* order) {

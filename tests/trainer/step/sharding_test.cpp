@@ -1,6 +1,6 @@
-// Types of sharding on the graphs of both models: what is right has them, through every pass, and what is
-// wrong has none. Nothing runs and no rank is met, so a layout may have any number of ranks. RONDO_BLESS=1
-// rewrites the table in docs/proof.md.
+// Tests types of sharding on the graphs of both models: correct graphs have types after every pass,
+// and mistakes do not. Nothing is run and no process group is created, so a layout may have any
+// number of ranks. RONDO_BLESS=1 rewrites the table in docs/proof.md.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,7 +45,7 @@ JobConfig config_of(const LaidOut& job) {
   return load_config(flags);
 }
 
-// All functions of its step, as they would run; verified after the trace and after each pass.
+// Returns all functions of a step after the passes, verified after the trace and after each pass.
 std::vector<ir::Graph> graphs_of(const LaidOut& job, std::int64_t rank = 0,
                                  const std::shared_ptr<TracedGraphs>& traces = {}) {
   const JobConfig config = config_of(job);
@@ -60,16 +60,16 @@ std::vector<ir::Graph> graphs_of(const LaidOut& job, std::int64_t rank = 0,
   return graphs;
 }
 
-// Of the processor, by this thread.
+// Returns the CPU time of this thread.
 double milliseconds() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// What the rules of the verifier take after the trace and after each pass that changes the graph.
+// Times of the verifier's rules after the trace and after each pass that changes the graph.
 struct Times {
-  double all = 0, types = 0, owners = 0;
+  double total = 0, types = 0, owners = 0;
   std::size_t graphs = 0;
 
   void add(const Times& other) {
-    all += other.all, types += other.types, owners += other.owners, graphs += other.graphs;
+    total += other.total, types += other.types, owners += other.owners, graphs += other.graphs;
   }
 };
 Times times_of_checks(const ir::Graph& graph) {
@@ -78,7 +78,7 @@ Times times_of_checks(const ir::Graph& graph) {
     const double begin = milliseconds();
     rule.check(graph);
     const double ms = milliseconds() - begin;
-    times.all += ms;
+    times.total += ms;
     if (rule.name == "shardings_agree") times.types += ms;
     if (rule.name == "parameters_keep_their_places") times.owners += ms;
   }
@@ -152,7 +152,7 @@ TEST_CASE(
        {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded, key::standard,
         key::batch + "64"}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded}},
-      // An expert a rank.
+      // One expert per rank.
       {"qwen3_moe_debug", 16, {key::tensor + "2", key::expert + "8", key::cut + "2"}},
       {"gpt_oss_debug", 16, {key::tensor + "2", key::expert + "8", key::cut + "2", key::rounds}},
       {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
@@ -189,15 +189,17 @@ TEST_CASE(
   CHECK(without_row == std::set<std::string>());
 }
 
-// One graph stands for those of all ranks. A number that differs between them says so by its op.
-TEST_CASE("ranks have the same graph but for what names its ranks, and the padding of a vocabulary") {
+// One graph represents the graphs of all ranks. A number that differs between ranks has an op that
+// says so.
+TEST_CASE(
+    "ranks have the same graph, except for arguments that name a rank and the padding of a vocabulary") {
   const std::vector<LaidOut> jobs = {
       {"llama3_debug", 8, {key::replicate + "2", key::tensor + "2", "model.vocab_size=2051", key::documents}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::rounds}},
       {"deepseek_v3_debug", 4, {key::expert + "4", key::standard, key::bounded}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "2", key::cut + "2"}},
   };
-  std::set<std::string> found;
+  std::set<std::string> differences;
   for (const LaidOut& job : jobs) {
     const std::vector<ir::Graph> first = graphs_of(job, 0);
     for (std::int64_t rank = 1; rank < job.ranks; ++rank) {
@@ -208,7 +210,7 @@ TEST_CASE("ranks have the same graph but for what names its ranks, and the paddi
           const ir::Node &a = first[g].nodes[i], &b = other[g].nodes[i];
           REQUIRE(a.op == b.op);
           for (std::size_t k = 0; k < a.args.size(); ++k)
-            if (!(a.args[k] == b.args[k])) found.insert(fmt::format("{} argument {}", a.op, k));
+            if (!(a.args[k] == b.args[k])) differences.insert(fmt::format("{} argument {}", a.op, k));
         }
       }
     }
@@ -216,7 +218,7 @@ TEST_CASE("ranks have the same graph but for what names its ranks, and the paddi
   const std::set<std::string> expected = {"aten.gt.Scalar argument 1", "rondo.local_ids.default argument 1",
                                           "rondo.local_ids.default argument 2",
                                           "rondo.local_part.default argument 2"};
-  CHECK(found == expected);
+  CHECK(differences == expected);
 }
 
 TEST_CASE("degrees that do not nest leave the graph without a mesh") {
@@ -229,8 +231,8 @@ TEST_CASE("degrees that do not nest leave the graph without a mesh") {
   CHECK((InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).mesh().axes == nested));
 }
 
-// Not in the suite: times. `step_test "[.time]"`.
-TEST_CASE("how long the checks of large graphs take", "[.time]") {
+// Measures times; not in the suite. Run `step_test "[.time]"`.
+TEST_CASE("the times of the checks of large graphs", "[.time]") {
   const std::vector<LaidOut> jobs = {
       {"llama3_8b", 512, {}, 8192},
       {"llama3_405b", 512, {key::tensor + "8"}, 8192},
@@ -250,14 +252,14 @@ TEST_CASE("how long the checks of large graphs take", "[.time]") {
     fmt::print(
         "{} on {}: {} nodes, {} checks of {} graphs in {:.0f} ms, of that types {:.0f} ms and owners {:.0f} "
         "ms\n",
-        job.model, job.ranks, traced.nodes.size(), ir::rules().size(), rounds[2].graphs, median(&Times::all),
-        median(&Times::types), median(&Times::owners));
+        job.model, job.ranks, traced.nodes.size(), ir::rules().size(), rounds[2].graphs,
+        median(&Times::total), median(&Times::types), median(&Times::owners));
   }
 }
 
 TEST_CASE("docs/proof.md says how many mistakes in what ranks exchange are refused before a step runs") {
   struct Count {
-    int made = 0, found = 0;
+    int mistakes = 0, refused = 0;
   };
   std::map<std::string, Count> kinds;
   const std::vector<LaidOut> jobs = {
@@ -275,29 +277,29 @@ TEST_CASE("docs/proof.md says how many mistakes in what ranks exchange are refus
       ir::for_each_mutant(
           graph, [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
             Count& count = kinds[kind];
-            ++count.made;
+            ++count.mistakes;
             try {
               ir::shardings_agree(mutant);
               ir::parameters_keep_their_places(mutant);
-              if (count.made - count.found <= 3)
+              if (count.mistakes - count.refused <= 3)
                 escaped += fmt::format("{}: {} in {} of {}\n", kind, place, graph.name, job.model);
             } catch (const ir::VerifyError&) {
-              ++count.found;
+              ++count.refused;
             }
           });
   std::string table = "| mistake | made | refused |\n|---|---|---|\n";
   Count all;
   const auto add_row = [&](const std::string& name, const Count& count) {
-    table += fmt::format("| {} | {} | {} |\n", name, count.made, count.found);
+    table += fmt::format("| {} | {} | {} |\n", name, count.mistakes, count.refused);
   };
   for (const auto& [kind, count] : kinds) {
     add_row(kind, count);
-    all.made += count.made;
-    all.found += count.found;
+    all.mistakes += count.mistakes;
+    all.refused += count.refused;
   }
   add_row("all", all);
   INFO(escaped);
-  CHECK(all.found * 100 >= all.made * 80);
+  CHECK(all.refused * 100 >= all.mistakes * 80);
   const std::filesystem::path file = RONDO_SOURCE_DIR "/docs/proof.md";
   const std::string page = text_of(file);
   const std::size_t begin = page.find("| mistake |"), end = page.find("\n\n", begin) + 1;

@@ -1,4 +1,4 @@
-// A model of the debug configurations made smaller still, and its step, for tests that need no launcher.
+// A model smaller than the debug configurations, and its step, for tests without a launcher.
 #pragma once
 
 #include <algorithm>
@@ -53,26 +53,26 @@ struct SmallJob {
 
  private:
   static Flags flags(const std::string& model, const Flags& more) {
-    Flags all = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml",
-                 "--training.local_batch_size=2",
-                 "--training.seq_len=32",
-                 "--validation.local_batch_size=2",
-                 "--validation.seq_len=32",
-                 "--model.n_layers=2",
-                 "--model.dim=64",
-                 "--model.n_heads=4",
-                 "--model.vocab_size=258"};
+    Flags flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml",
+                   "--training.local_batch_size=2",
+                   "--training.seq_len=32",
+                   "--validation.local_batch_size=2",
+                   "--validation.seq_len=32",
+                   "--model.n_layers=2",
+                   "--model.dim=64",
+                   "--model.n_heads=4",
+                   "--model.vocab_size=258"};
     const Flags latent = {"--model.kv_lora_rank=16",    "--model.qk_nope_head_dim=8",
                           "--model.qk_rope_head_dim=8", "--model.v_head_dim=8",
                           "--model.moe_hidden_dim=32",  "--model.ffn_hidden_dim=96"};
-    if (model == "deepseek_v3") all.insert(all.end(), latent.begin(), latent.end());
-    if (model == "llama3") all.emplace_back("--model.n_kv_heads=2");
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    if (model == "deepseek_v3") flags.insert(flags.end(), latent.begin(), latent.end());
+    if (model == "llama3") flags.emplace_back("--model.n_kv_heads=2");
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
   }
 };
 
-// Two documents in the first row.
+// Returns a batch with two documents in the first row.
 inline Batch microbatch(bool with_documents, std::int64_t seed) {
   constexpr std::int64_t kRows = 2, kLength = 32;
   Batch batch;
@@ -98,7 +98,7 @@ inline StepBatch batch_of(const SmallJob& job, std::int64_t microbatches, std::i
   return batch;
 }
 
-// The groups of one rank.
+// Returns the groups of one rank.
 inline ProcessGroups alone() { return {RankEnvironment{}, "all", std::chrono::seconds(1)}; }
 
 }  // namespace rondo

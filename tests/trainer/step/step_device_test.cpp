@@ -1,6 +1,6 @@
-// A step runs where its state lies. Meta tensors hold nothing, and kernels refuse a tensor of another device
-// among them: what the step makes must be made on the device of its inputs. Collectives need no group here,
-// so layouts of many ranks run too.
+// Tests that a step runs on the device of its state. Meta tensors have no data, and their kernels
+// refuse a tensor of another device, so the step must create every tensor on the device of its
+// inputs. Collectives need no group here, so layouts of many ranks run as well.
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +21,7 @@ std::vector<at::Tensor> batch_on_the_host(const StepFunction& function) {
   return batch;
 }
 
-// Every function of the step, eager and as the graph after the passes.
+// Runs every function of the step, eagerly and as the graph after the passes.
 void check_on_meta(const std::string& model, std::int64_t ranks, const SmallJob::Flags& flags) {
   INFO(fmt::format("{}, {} ranks, {}", model, ranks, fmt::join(flags, " ")));
   const SmallJob job(model, ranks, flags);
@@ -44,7 +44,7 @@ const std::string kFourMicrobatches = "--training.global_batch_size=8";
 
 }  // namespace
 
-TEST_CASE("a step of Llama makes every tensor on the device of its state") {
+TEST_CASE("a step of Llama creates every tensor on the device of its state") {
   check_on_meta("llama3", 1, {});
   check_on_meta("llama3", 1, {kBf16, kDocuments});
   check_on_meta("llama3", 1, {kFourMicrobatches, kDocuments});
@@ -52,7 +52,7 @@ TEST_CASE("a step of Llama makes every tensor on the device of its state") {
   check_on_meta("llama3", 1, {"--optimizer.name=Adam"});
 }
 
-TEST_CASE("a step of DeepSeek-V3 makes every tensor on the device of its state") {
+TEST_CASE("a step of DeepSeek-V3 creates every tensor on the device of its state") {
   check_on_meta("deepseek_v3", 1, {});
   check_on_meta("deepseek_v3", 1, {kBf16, kDocuments, "--model.sequence_balance_coeff=0.01"});
   check_on_meta("deepseek_v3", 1, {kFourMicrobatches, kCheckpoints});
@@ -61,7 +61,7 @@ TEST_CASE("a step of DeepSeek-V3 makes every tensor on the device of its state")
                  "--model.n_limited_groups=2", "--model.q_lora_rank=32"});
 }
 
-TEST_CASE("ranks that share layers, experts and shards make every tensor on the device of the state") {
+TEST_CASE("ranks that share layers, experts and shards create every tensor on the device of the state") {
   const std::string tensor = "--parallelism.tensor_parallel_degree=2",
                     experts = "--parallelism.expert_parallel_degree=2",
                     replicas = "--parallelism.data_parallel_replicate_degree=2",

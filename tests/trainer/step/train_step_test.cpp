@@ -1,5 +1,5 @@
-// The bitwise ladder on one rank: eager == interpreter == replay, over steps, for losses, norms and the whole
-// state.
+// Tests the bitwise ladder on one rank: eager, interpreter and replay agree over steps in losses,
+// norms and the whole state.
 #include "trainer/step/functions/train_step.h"
 
 #include <ATen/ops/equal.h>
@@ -78,7 +78,7 @@ void require_equal(const Tensors& a, const Tensors& b) {
 
 }  // namespace
 
-TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
+TEST_CASE("eager, interpreted and replayed steps are equal bit for bit") {
   cpu_memory::install();
   const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
@@ -103,7 +103,7 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   require_equal(eager, outcome(*replay, options, replayed_state, 4));
 }
 
-TEST_CASE("the loss of a sequence's load is in the graph of a step where it has a factor, and nowhere else") {
+TEST_CASE("the sequence-level balance loss is in the graph of a step if it has a factor, and not otherwise") {
   const auto functions = [](double coeff) {
     DeepSeekV3Config config;
     config.dim = 32, config.n_layers = 2, config.n_heads = 2, config.vocab_size = 40,
@@ -143,7 +143,7 @@ TEST_CASE(
       make_replay(compiled.graph(), plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), state);
   require_equal(expected, outcome(*step, options, state, 5));
   CHECK(log->count("launch") == 4);
-  // Tokens and labels, and two scalars.
+  // Tokens, labels and two scalars.
   CHECK(step->stats()->batch_bytes == 2 * 2 * 32 * 8 + 2 * 4);
   CHECK(step->stats()->recorded_ops == step->stats()->instructions);
   step.reset();
