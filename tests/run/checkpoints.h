@@ -1,4 +1,4 @@
-// What tests ask of checkpoints.
+// Comparisons of checkpoints for tests.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// The tensors of two checkpoints whose names begin with `prefix` have the same bits, whoever wrote them.
-// Returns how many.
+// Checks that the tensors of two checkpoints whose names begin with `prefix` have the same bits, in
+// any layouts. Returns their number.
 inline std::size_t check_same_tensors(const std::filesystem::path& a, const std::filesystem::path& b,
                                       std::string_view prefix = "") {
   checkpoint::Reader left(a), right(b);
@@ -43,7 +43,8 @@ struct Difference {
   std::size_t compared = 0;  // tensors
 };
 
-// The largest of any element among the fp32 tensors of two checkpoints whose names begin with `prefix`.
+// Returns the largest difference of any element among the fp32 tensors of two checkpoints whose
+// names begin with `prefix`.
 inline Difference largest_difference(const std::filesystem::path& a, const std::filesystem::path& b,
                                      std::string_view prefix) {
   checkpoint::Reader left(a), right(b);
@@ -61,7 +62,7 @@ inline Difference largest_difference(const std::filesystem::path& a, const std::
       largest = std::max(largest, std::abs(static_cast<double>(ours[i])));
       apart = std::max(apart, std::abs(static_cast<double>(ours[i]) - static_cast<double>(theirs[i])));
     }
-    REQUIRE(largest > 0);  // of zeros alone nothing would be shown
+    REQUIRE(largest > 0);  // zeros would prove nothing
     ++worst.compared;
     if (apart / largest > worst.relative) worst = {apart / largest, tensor.name, worst.compared};
   }

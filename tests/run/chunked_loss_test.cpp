@@ -1,5 +1,5 @@
-// Runs whose loss comes in chunks: the interpreter's bits in a replay, the numbers of a run with a whole
-// loss, and what the log says.
+// Tests runs whose loss is computed in chunks: a replay has the interpreter's bits and the numbers
+// of a run with a whole loss, and the log reports it.
 #include "tests/run/ladder.h"
 
 namespace rondo {
@@ -11,7 +11,7 @@ const Words kInChunks = {"--compile.numerics=rounds", "--compile.loss_chunks=5",
                          "--metrics.verbosity=detailed"};
 const Words kEvenVocabulary = {"--model.vocab_size=260"};
 
-// Of `ranks` ranks, for 3 steps.
+// Runs `ranks` ranks for 3 steps.
 void check_chunks(int ranks, const Words& flags, const char* tolerance) {
   const Words all = flags + Words{"--training.steps=3", "--validation.freq=3"};
   const std::string output = check_rounding(Place(), ranks, all, all + kInChunks, tolerance);

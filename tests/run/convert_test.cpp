@@ -1,4 +1,4 @@
-// Weights that leave as a Hugging Face folder and come back.
+// Tests the export of weights to a Hugging Face folder, and their import.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 const Words kSavesWeights = {"--checkpoint.enable=true", "--training.steps=4",
                              "--lr_scheduler.total_steps=20"};
 
-TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
+TEST_CASE("weights return from a Hugging Face folder bit for bit") {
   const Place place;
   place.play(3, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
   const fs::path saved = place / "run/checkpoint/step-4", exported = place / "run/checkpoint/step-4-hf";
@@ -22,7 +22,7 @@ TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
   CHECK(back.output == (place / "back/step-0").string() + "\n");
   CHECK(check_same_tensors(saved, place / "back/step-0", "model/") == 21);
 
-  // Rounded once, bf16 weights survive the way out and back.
+  // After one rounding, bf16 weights are exported and imported unchanged.
   const auto path = [&](const char* name) { return (place / name).string(); };
   must_end_well({"convert", path("run"), path("bf16"), "--dtype=bfloat16", "--shard-size=100K"});
   CHECK(fs::exists(place / "bf16/model.safetensors.index.json"));
@@ -35,7 +35,7 @@ TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
   }
 }
 
-TEST_CASE("a run that begins with a Hugging Face folder begins with those weights, on any number of ranks") {
+TEST_CASE("a run that starts from a Hugging Face folder has its weights, on any number of ranks") {
   const Place place;
   place.play(2, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
   const std::string checkpoint = (place / "run/checkpoint/step-4").string();
@@ -77,7 +77,7 @@ TEST_CASE("a Hugging Face folder of another model is refused with the keys to se
 }
 
 TEST_CASE(
-    "the checkpoints of a run are found where its configuration has them, and nobody else's configuration "
+    "the checkpoints of a run are found by its own configuration, and no other configuration "
     "counts") {
   const Place place;
   REQUIRE(rondo(place.train("run", {"--training.steps=1", "--checkpoint.enable=true",
@@ -96,7 +96,7 @@ TEST_CASE(
   CHECK(alone.exit_code == 0);
 }
 
-TEST_CASE("convert says what it cannot do") {
+TEST_CASE("convert reports what it cannot do") {
   const Place place;
   const auto refused = [](const Words& words, int code, const std::string& why) {
     const ProgramResult run = rondo(Words{"convert"} + words);

@@ -1,4 +1,4 @@
-// Whole runs whose data fails them while they train.
+// Tests whole runs whose data fails during training.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -13,8 +13,8 @@ using launch::holds_soon;
 using launch::Launch;
 namespace fs = std::filesystem;
 
-// A run of 2 ranks; the reads of the corpus from `at` on, counted in each process, fail `times` times with
-// EIO on rank 1.
+// A run of 2 ranks. On rank 1 the reads of the corpus from number `at` on fail `times` times
+// with EIO.
 Launch failing(const Place& place, const Words& flags, int at, int times) {
   return Launch(without_launch(place.launch(2, "run", kSavesAtTheEnd + flags)),
                 {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
@@ -41,7 +41,7 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
   CHECK(compared.exit_code == 0);
 }
 
-TEST_CASE("data that cannot be read for long ends all ranks with the code for resources, and it is saved") {
+TEST_CASE("data that cannot be read for long ends all ranks with 9, and the step is saved") {
   const Place place;
   const launch::Finished end =
       failing(place, {"--training.steps=1000000", "--comm.train_timeout_seconds=6"}, 255, 1'000'000).wait();
@@ -64,7 +64,7 @@ TEST_CASE("data that cannot be read for long ends all ranks with the code for re
   CHECK(place.compare("run", "straight").exit_code == 0);
 }
 
-TEST_CASE("a stop signal is heard while data is tried again") {
+TEST_CASE("a stop signal is handled while a data read is retried") {
   const Place place;
   Launch run = failing(place, {"--training.steps=1000000"}, 255, 1'000'000);
   REQUIRE(holds_soon([&] { return run.err().find("retrying") != std::string::npos; }));
@@ -76,7 +76,8 @@ TEST_CASE("a stop signal is heard while data is tried again") {
              ContainsSubstring(fmt::format("(SIGTERM) after step {}; it is saved", steps_of(place))));
 }
 
-TEST_CASE("a token file that another process cuts short ends the run with 4 and its name, and it is saved") {
+TEST_CASE(
+    "a token file that another process cuts short ends the run with 4 and its name, and the step is saved") {
   const Place place;
   const std::string tokens = (place / "corpus.tokens").string();
   must_end_well({"data", "tokenize", "--tokenizer", "bytes", "--input", (place / "corpus").string(),

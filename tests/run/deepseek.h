@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// Every part of the model in a small one. Biases move so far in a step that choices depend on them.
+// A small model with every part. Biases change enough in a step to change the choice of experts.
 inline const std::string kTinyDeepSeek = R"(
 [model]
 name = "deepseek_v3"

@@ -19,7 +19,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, moe_intermed
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "beta_fast": 32, "beta_slow": 1,
         "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "queries through a latent": ({}, 33, {}),
     "queries from one matrix": (dict(q_lora_rank=None), 33, {}),
@@ -50,7 +50,7 @@ SHAPES = {
 
 
 def in_blocks(weight):
-    """(8 bits of each element, a scale of each block of 128 x 128, what they stand for)"""
+    """Returns (8 bits of each element, a scale of each block of 128 x 128, the dequantized matrix)."""
     rows, columns = weight.shape
     blocks = torch.nn.functional.pad(weight, (0, -columns % 128, 0, -rows % 128))
     blocks = blocks.unflatten(1, (-1, 128)).unflatten(0, (-1, 128))
@@ -62,7 +62,7 @@ def in_blocks(weight):
 
 
 def rewrite(folder, quantized=False):
-    """Makes the projections of a saved model ones of 8 bits, and saves in folder/plain what they stand for."""
+    """Quantizes the projections of a saved model to 8 bits, and saves the dequantized model in folder/plain."""
     if not quantized:
         return folder
     (folder / "plain").mkdir()

@@ -1,5 +1,5 @@
-// DeepSeek-V3 through whole runs: the same bits eager, interpreted and replayed; state that is saved and goes
-// on; weights that leave and come back; a loss that falls.
+// Tests DeepSeek-V3 in whole runs: the same bits eager, interpreted and replayed; resumed state;
+// exported and imported weights; a falling loss.
 #include "tests/run/deepseek.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -27,7 +27,7 @@ TEST_CASE("DeepSeek-V3 with softmax scores and one matrix for queries has the sa
                   "--model.n_limited_groups=1", "--model.route_norm=false", "--model.n_shared_experts=2"});
 }
 
-TEST_CASE("replicas of a sharded DeepSeek-V3 have the same bits, replayed as eager") {
+TEST_CASE("replicas of a sharded DeepSeek-V3 have the same bits eager and replayed") {
   const Place place(kTinyDeepSeek);
   const Grid grid{2, 2};
   const Words flags = grid.flags() + Words{"--training.global_batch_size=16"};  // 2 microbatches
@@ -48,7 +48,7 @@ TEST_CASE("memory policies and recomputed layers change no bit of DeepSeek-V3") 
   }
 }
 
-TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of routers included") {
+TEST_CASE("DeepSeek-V3 resumes from a checkpoint to the same bits, including biases of routers") {
   const Place place(kTinyDeepSeek);
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
                         "--lr_scheduler.total_steps=20"};
@@ -61,7 +61,7 @@ TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of rou
              ContainsSubstring("model/layers.1.moe.expert_bias"));
 }
 
-TEST_CASE("weights of DeepSeek-V3 come back from a Hugging Face folder bit for bit") {
+TEST_CASE("weights of DeepSeek-V3 return from a Hugging Face folder bit for bit") {
   const Place place(kTinyDeepSeek);
   place.play(2, "run",
              {"--checkpoint.enable=true", "--training.steps=3", "--checkpoint.last_save_in_hf=true"});
@@ -79,7 +79,7 @@ TEST_CASE("weights of DeepSeek-V3 come back from a Hugging Face folder bit for b
   CHECK(compared.exit_code == 0);
 }
 
-TEST_CASE("a DeepSeek-V3 that transformers cannot compute is not exported, and the reason is said") {
+TEST_CASE("a DeepSeek-V3 that transformers cannot compute is not exported, with the reason") {
   const Place place(kTinyDeepSeek);
   must_end_well(
       place.train("run", {"--checkpoint.enable=true", "--training.steps=2", "--model.score_func=softmax"}));
@@ -90,7 +90,7 @@ TEST_CASE("a DeepSeek-V3 that transformers cannot compute is not exported, and t
   CHECK_FALSE(fs::exists(place / "out"));
 }
 
-TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is told") {
+TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is reported") {
   const Place place(kTinyDeepSeek);
   place.play(2, "run", {"--training.steps=60", "--debug.hash_every=0"});
   const auto lines = place.metrics("run");
@@ -102,8 +102,7 @@ TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is told") 
   }
 }
 
-TEST_CASE(
-    "the auxiliary loss of a sequence's load moves gradients, alike in any layout, and no reported loss") {
+TEST_CASE("the sequence-level balance loss changes gradients equally in any layout, and no reported loss") {
   const Place place(kTinyDeepSeek);
   const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0",
                           "--training.global_batch_size=4"};
@@ -131,7 +130,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("recomputed and replayed layers change no bit of a DeepSeek-V3 with the auxiliary loss") {
+TEST_CASE("recomputed and replayed layers change no bit of a DeepSeek-V3 with the balance loss") {
   const Place place(kTinyDeepSeek);
   const Point point{1, true, true, false, false};
   const Words balanced = {"--model.sequence_balance_coeff=0.01", "--training.steps=3"};
@@ -142,7 +141,7 @@ TEST_CASE("recomputed and replayed layers change no bit of a DeepSeek-V3 with th
   CHECK(place.compare("eager run", "replay").exit_code == 0);
 }
 
-TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {
+TEST_CASE("1 and 2 ranks compute the same first step of DeepSeek-V3") {
   const Place place(kTinyDeepSeek);
   const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0",
                           "--training.global_batch_size=4"};

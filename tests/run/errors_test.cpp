@@ -1,5 +1,5 @@
-// The error catalogue of a run: every row is a mistake or a failure, the exit code it ends with, and what the
-// message must say. Mistakes in single keys are in tests/config/config_errors_test.cpp.
+// Tests the error catalogue of a run. Every row is a mistake or a failure, its exit code, and the
+// required words of its message. tests/config/config_errors_test.cpp has mistakes in single keys.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -37,7 +37,7 @@ TEST_CASE("mistakes on the command line end with 2 and name the nearest word") {
   });
 }
 
-TEST_CASE("mistakes in the configuration end with 3 and name the key, whether alone or launched") {
+TEST_CASE("mistakes in the configuration end with 3 and name the key, alone and launched") {
   const Place place;
   const std::string file = (place / "typo.toml").string();
   write_text(file, "[training]\nstepz = 3\n\n[optimizer]\nlr = \"fast\"\n");
@@ -134,7 +134,7 @@ TEST_CASE("data that cannot be used ends with 4 and is named") {
   CHECK_THAT(top.output, ContainsSubstring("has no run; give the folder of a run"));
 }
 
-TEST_CASE("a run folder that cannot be made ends with 6 and is named") {
+TEST_CASE("a run folder that cannot be created ends with 6 and is named") {
   const Place place;
   write_text(place / "file", "");
   const auto row = [&](const std::string& folder, const std::string& says) {
@@ -147,12 +147,12 @@ TEST_CASE("a run folder that cannot be made ends with 6 and is named") {
       row((place / "file/below").string(), "cannot be created (Not a directory); choose another folder"),
       row("/proc/run", "cannot be created (No such file or directory); choose another folder"),
   });
-  // One problem, one line.
+  // A problem has one line.
   const ProgramResult run = rondo(place.train("file"));
   CHECK(std::count(run.output.begin(), run.output.end(), '\n') == 1);
 }
 
-TEST_CASE("a step that is not finite ends with 8, names step and quantity, and leaves the state as it was") {
+TEST_CASE("a step that is not finite ends with 8, names step and quantity, and leaves the state unchanged") {
   const Place place;
   const std::vector<Words> settings = {{"--compile.enable=false"},
                                        {"--compile.executor=interpreter"},

@@ -1,5 +1,5 @@
-// Ranks that share experts (expert parallelism): either exchange, and checkpoints, of which any layout reads
-// what any other saved. What expert_load.jsonl says goes on with them.
+// Tests expert parallelism with both exchanges, and its checkpoints: any layout reads the
+// checkpoint of any other. expert_load.jsonl continues in a resumed run.
 #include <numeric>
 
 #include "tests/run/checkpoints.h"
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 const Layout kOne{}, kTwo{1, 2, 1, 2, "standard"}, kFour{1, 4, 1, 2, "static"};
 
-// 8 sequences a step on any number of ranks: in 4 microbatches, 2, or 1.
+// 8 sequences per step on any number of ranks, in 4 microbatches, 2, or 1.
 const Words kSavesExperts = {"--checkpoint.enable=true",      "--lr_scheduler.total_steps=20",
                              "--training.local_batch_size=2", "--training.global_batch_size=8",
                              "--validation.enable=false",     "--metrics.log_freq=2"};
@@ -35,8 +35,8 @@ TEST_CASE("the two exchanges have the same loss over three steps") {
   for (std::size_t step = 0; step < 3; ++step) check_close(gathered[step]["loss"], sent[step]["loss"], 1e-5);
 }
 
-// Weights, biases of the routers and averages of the optimizer.
-TEST_CASE("layouts take over every bit of one that shares experts") {
+// Compares weights, biases of the routers and averages of the optimizer.
+TEST_CASE("layouts restore every bit of a layout with expert parallelism") {
   const Place place(kTinyDeepSeek);
   run_to(place, kFour, "first", 2);
   for (const Layout& layout : {kOne, kTwo}) {
@@ -48,7 +48,7 @@ TEST_CASE("layouts take over every bit of one that shares experts") {
   }
 }
 
-TEST_CASE("layouts take over every bit of one whose experts are cut, and it takes over theirs") {
+TEST_CASE("layouts restore every bit of a layout whose experts are cut, and the other way round") {
   const Place place(kTinyDeepSeek);
   const Layout cut{1, 2, 2, 2, "static"};
   const Words flags = {"--parallelism.expert_tensor_parallel_degree=2", "--model.n_heads=4"};
@@ -64,8 +64,7 @@ TEST_CASE("layouts take over every bit of one whose experts are cut, and it take
   take_over("whole", cut, "cut", flags);
 }
 
-TEST_CASE(
-    "a run goes on in other layouts than one that shares experts, and so does what it says of their load") {
+TEST_CASE("a run with expert parallelism resumes in other layouts, and so does the report of expert load") {
   const Place place(kTinyDeepSeek);
   run_to(place, kFour, "straight", 8);
   run_to(place, kFour, "changed", 4);

@@ -1,10 +1,10 @@
-"""Gradients of experts, for parity.py: transformers keeps those of a layer in two tensors, and saves one for each expert
+"""Gradients of experts, for parity.py. transformers has two tensors per layer, and saves one tensor per expert
 and matrix."""
 import torch
 
 
 def gradients_as_saved(model):
-    """Gradients by the names that the files have."""
+    """Returns the gradients by the names in the files."""
     gradients = {}
     for name, parameter in model.named_parameters():
         grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -22,7 +22,7 @@ def gradients_as_saved(model):
 
 
 def measured_with(name, names):
-    """An expert's gradient is measured with those of its layer's experts: one of few tokens is sums of few."""
+    """Measures an expert's gradient with all experts of its layer, since an expert with few tokens has small sums."""
     layer, _, tail = name.partition(".experts.")
     if not tail:
         return [name]

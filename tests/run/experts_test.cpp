@@ -1,5 +1,5 @@
-// Ranks that share experts (expert parallelism), by both exchanges: the ladder, the same numbers as 1 rank,
-// and what happens when rows have no room.
+// Tests expert parallelism with both exchanges: the ladder, the same numbers as 1 rank, and steps
+// whose rows do not fit.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/deepseek.h"
@@ -27,19 +27,17 @@ void climb_experts(const Point& point, const Division& division, const std::stri
   climb_deepseek(point, division.flags(exchange));
 }
 
-TEST_CASE(
-    "ranks that gather the tokens of shared experts have the same bits eager, interpreted and replayed") {
+TEST_CASE("expert parallelism that gathers tokens has the same bits eager, interpreted and replayed") {
   climb_experts({4, false, true, true, false}, {4, 1, 2}, "static");
   climb_experts({4, true, false, false, false}, {2, 2, 2}, "static");
 }
 
-TEST_CASE("ranks that send rows to shared experts have the same bits eager, interpreted and replayed") {
+TEST_CASE("expert parallelism that sends rows has the same bits eager, interpreted and replayed") {
   climb_experts({2, false, true, false, true}, {2, 1, 2}, "standard");
   climb_experts({4, true, false, false, false}, {4, 1, 4}, "standard");
 }
 
-TEST_CASE(
-    "of ranks that share experts every policy and every list of passes has the bits of the eager step") {
+TEST_CASE("with expert parallelism every policy and every list of passes has the bits of the eager step") {
   const std::string exchange = GENERATE(as<std::string>{}, "static", "standard");
   INFO(exchange);
   const Place place(kTinyDeepSeek);
@@ -54,12 +52,12 @@ TEST_CASE(
   }
   run_at(place, point, "no passes", flags + Words{"--compile.passes=[]"});
   check_equal(place, "eager", "no passes");
-  // Room that is never used up changes nothing either.
+  // A capacity that is never exceeded changes nothing either.
   run_at(place, point, "bounded", flags + Words{"--parallelism.expert_capacity_factor=1.9"});
   check_equal(place, "eager", "bounded");
 }
 
-TEST_CASE("ranks that share experts have the loss and gradient norm of 1 rank, by either exchange") {
+TEST_CASE("expert parallelism has the loss and gradient norm of 1 rank, with both exchanges") {
   const Place place(kTinyDeepSeek);
   const auto run_on = [&](const Division& division, const std::string& exchange, const std::string& name) {
     place.play(division.ranks(), name,
@@ -79,7 +77,7 @@ TEST_CASE("ranks that share experts have the loss and gradient norm of 1 rank, b
     }
 }
 
-// Room for so few rows more than balanced routers send that some steps overflow.
+// Room for slightly more rows than balanced routers send, so that some steps overflow.
 const Words kTight = {"--parallelism.expert_capacity_factor=1.1"};
 
 std::int64_t sum_of(const std::vector<nlohmann::json>& lines, const std::string& key) {
@@ -97,7 +95,7 @@ void check_some_are_repeated(const Place& place, const std::string& name) {
   CHECK(sum_of(lines, "skipped_steps") == 0);
 }
 
-TEST_CASE("steps whose experts overflow are repeated, with the bits of a run that has room for all") {
+TEST_CASE("steps whose experts overflow are repeated, with the bits of a run with room for all rows") {
   const Place place(kTinyDeepSeek);
   const Point point{2, true, false, false, false};
   const auto run = [&](const std::string& exchange, const std::string& name, const Words& more) {
@@ -141,7 +139,7 @@ TEST_CASE("microbatches are repeated together, and a run that resumes among repe
   }
 }
 
-TEST_CASE("dropped tokens are counted, and the run goes on without them") {
+TEST_CASE("dropped tokens are counted, and the run continues without them") {
   const Place place(kTinyDeepSeek);
   const Words flags = Division{2, 1, 2}.flags("static") + kTight;
   const auto run = [&](const std::string& name, const Words& more) {
@@ -166,7 +164,7 @@ TEST_CASE("dropped tokens are counted, and the run goes on without them") {
   CHECK(dropping[7]["state_hash"] != place.metrics("repeated")[7]["state_hash"]);
 }
 
-TEST_CASE("a skipped step changes nothing, and ten in a row end the run with 8 and what to set") {
+TEST_CASE("a skipped step changes nothing, and ten consecutive ones end the run with 8 and what to set") {
   const Place place(kTinyDeepSeek);
   const Words flags = {"--training.steps=12", "--lr_scheduler.warmup_steps=0",
                        "--parallelism.expert_capacity_factor=0.5", "--parallelism.expert_overflow=skip"};
@@ -174,27 +172,26 @@ TEST_CASE("a skipped step changes nothing, and ten in a row end the run with 8 a
     const ProgramResult run = rondo(place.launch(2, name, Division{2, 1, 2}.flags(exchange) + flags + more));
     INFO(run.output);
     CHECK(run.exit_code == 8);
-    CHECK_THAT(run.output,
-               ContainsSubstring("rows of tokens did not fit on the ranks of their experts; the "
-                                 "step is skipped, as were the 9 before it; parameters and "
-                                 "optimizer state are as after step 0. Raise "
-                                 "parallelism.expert_capacity_factor = 0.5, set it to 0"));
+    CHECK_THAT(run.output, ContainsSubstring("rows of tokens did not fit on the ranks of their experts; the "
+                                             "step is skipped, as were the 9 before it; parameters and "
+                                             "optimizer state are as after step 0. Raise "
+                                             "parallelism.expert_capacity_factor = 0.5, set it to 0"));
     const auto lines = place.metrics(name);
     REQUIRE(lines.size() == 10);
     CHECK(sum_of(lines, "skipped_steps") == 10);
     for (const nlohmann::json& line : lines) CHECK(line["state_hash"] == lines[0]["state_hash"]);
     return lines[0]["state_hash"];
   };
-  // Other gradients, the same state: none of them was taken.
+  // Different gradients and the same state: no update was applied.
   const auto hash = untouched("gathered", "static", {});
   CHECK(untouched("sent", "standard", {"--training.shuffle=false"}) == hash);
-  // With sums of microbatches among the state.
+  // The state includes sums over microbatches.
   const Words two = {"--training.global_batch_size=8"};
   CHECK(untouched("two microbatches", "static", two) ==
         untouched("two other microbatches", "standard", two + Words{"--training.shuffle=false"}));
 }
 
-TEST_CASE("the log says which exchange a run has, and room for how many rows") {
+TEST_CASE("the log reports the exchange of a run and its room for rows") {
   const Place place(kTinyDeepSeek);
   const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0"};
   const ProgramResult run = place.play(2, "run", Division{2, 1, 2}.flags("static") + one_step);

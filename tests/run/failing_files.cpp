@@ -1,9 +1,8 @@
-// A library for LD_PRELOAD that makes file system calls fail, be short, or be the last thing a process does.
+// A library for LD_PRELOAD that makes file system calls fail, be short, or end the process.
 //
-// It counts, per process, the calls below a path: open, creat, write, pwrite, fsync, fdatasync, ftruncate,
-// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread and lstat where they are
-// named.
-// Environment:
+// It counts, per process, the calls below a path: open, creat, write, pwrite, fsync, fdatasync,
+// ftruncate, fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread and
+// lstat if they are named. Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
 //   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but those two
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
@@ -109,7 +108,7 @@ void vanish() {
   syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
 }
 
-// Counts the call and says what is to become of it.
+// Counts the call and returns the action for it.
 Action decide(const char* call, const char* path) {
   static std::atomic<long> count = 0;
   if (plan().under.empty() || !std::string_view(path).starts_with(plan().under)) return Action::none;
@@ -135,7 +134,7 @@ Action decide(const char* call, const char* path) {
 
 using PathBuffer = char[2 * PATH_MAX + 2];
 
-// The path that a call with a folder's descriptor means.
+// Returns the path of a call with a folder's descriptor.
 const char* path_at(int folder, const char* path, PathBuffer& buffer) {
   if (path[0] == '/' || folder == AT_FDCWD) return path;
   char link[64], base[PATH_MAX];
@@ -177,7 +176,7 @@ ssize_t write_at(int fd, const void* bytes, std::size_t size, off_t offset) {
   return syscall(SYS_pwrite64, fd, bytes, taken(action, size), offset);
 }
 
-// Where they are named: there are many of them.
+// Counted only if named, since they are frequent.
 int look_at(const char* path, struct stat* facts) {
   if (is_listed(plan().calls, "lstat") && decide("lstat", path) == Action::fail) return -1;
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, facts, AT_SYMLINK_NOFOLLOW));

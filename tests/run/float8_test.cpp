@@ -1,5 +1,5 @@
-// Runs whose linear layers multiply in float8, emulated: the same bits whoever runs the step, losses near
-// those of full precision, and as many products as the log says.
+// Tests runs whose linear layers multiply in emulated float8: the same bits with every executor,
+// losses near those of full precision, and the number of products in the log.
 #include "tests/occurrences.h"
 #include "tests/run/ladder.h"
 
@@ -12,7 +12,7 @@ Words in_float8(const std::string& recipe) {
   return {"--model.converters=float8", "--quantize.linear.float8.emulate=true",
           "--quantize.linear.float8.recipe_name=" + recipe};
 }
-// All sizes are multiples of 128 but the vocabulary's, and so are the tokens of a microbatch.
+// All sizes except the vocabulary are multiples of 128, and so are the tokens of a microbatch.
 const Words kSizes = {"--model.dim=128", "--model.n_kv_heads=4", "--model.multiple_of=128",
                       "--training.seq_len=64", "--validation.enable=false"};
 const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.data_parallel_shard_degree=1",
@@ -25,23 +25,22 @@ TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, b
   climb({1, false, true, false, false}, kSizes + in_float8("rowwise_with_gw_hp"));
 }
 
-TEST_CASE("computing layers again changes no bit of steps in float8") {
+TEST_CASE("recomputing layers changes no bit of steps in float8") {
   const Place place;
   const Point point{2, true, false, false, false};
   const Words float8 = kSizes + in_float8("blockwise");
-  run_at(place, point, "kept", float8);
+  run_at(place, point, "saved", float8);
   for (const char* policy : {"default", "full", "min_cut"}) {
     run_at(place, point, policy, float8 + Words{std::string("--compile.memory_policy=") + policy});
-    check_equal(place, "kept", policy);
+    check_equal(place, "saved", policy);
   }
   for (const char* mode : {"full", "selective"}) {
     run_at(place, point, mode, float8 + kEager + Words{std::string("--activation_checkpoint.mode=") + mode});
-    check_equal(place, "kept", mode);
+    check_equal(place, "saved", mode);
   }
 }
 
-TEST_CASE(
-    "losses in float8 are near those of bfloat16, and the log and the graph tell how much is in float8") {
+TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show how much is in float8") {
   const Place place;
   place.play(1, "bfloat16", kSizes + Words{"--training.mixed_precision_param=bfloat16"});
   for (const auto& [recipe, layers, products] : {std::tuple("tensorwise", "14 of 15", 42U),
@@ -60,19 +59,19 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the policy of selective checkpointing keeps every second product of float8, as of any other") {
+TEST_CASE("selective checkpointing saves every second product of float8, as of other dtypes") {
   const Place place;
-  const auto kept = [&](const std::string& name, const Words& more) {
+  const auto saved_by = [&](const std::string& name, const Words& more) {
     return place
         .play(1, name, kSizes + more + Words{"--compile.memory_policy=eager", "--metrics.verbosity=detailed"})
         .output;
   };
-  // Of the six products of each of two layers that the backward reads, every second one.
-  CHECK_THAT(kept("plain", {}), ContainsSubstring("kept: 6 aten.mm.default"));
-  CHECK_THAT(kept("float8", in_float8("rowwise")), ContainsSubstring("kept: 6 rondo.float8_mm.default"));
+  // Every second one of the six products that the backward reads in each of two layers.
+  CHECK_THAT(saved_by("plain", {}), ContainsSubstring("kept: 6 aten.mm.default"));
+  CHECK_THAT(saved_by("float8", in_float8("rowwise")), ContainsSubstring("kept: 6 rondo.float8_mm.default"));
 }
 
-// As a GPU leaves it.
+// The checkpoint of a run on a GPU.
 TEST_CASE("a run in float8 that was not emulated is evaluated, converted and continued on a CPU") {
   const Place place;
   place.play(1, "run",
@@ -90,7 +89,7 @@ TEST_CASE("a run in float8 that was not emulated is evaluated, converted and con
   must_end_well({"convert", run, (place / "hf").string()});
 }
 
-TEST_CASE("a run in bfloat16 is resumed in float8, and told so") {
+TEST_CASE("a run in bfloat16 is resumed in float8 with a warning") {
   const Place place;
   place.play(1, "run", kSizes + kSavesAtTheEnd + steps(3));
   const ProgramResult resumed =

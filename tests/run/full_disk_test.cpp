@@ -1,4 +1,4 @@
-// Runs whose disk is full: at the start, and in the middle.
+// Tests runs whose disk is full: at the start, and during the run.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -12,8 +12,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// A file system of `options` at `folder`, seen by this process and its children only; false where the kernel
-// does not allow that.
+// Mounts a file system with `options` at `folder`, visible to this process and its children only.
+// Returns false if the kernel does not allow it.
 bool mount_small_disk(const std::filesystem::path& folder, const char* options) {
   std::filesystem::create_directories(folder);
   return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
@@ -21,7 +21,7 @@ bool mount_small_disk(const std::filesystem::path& folder, const char* options) 
          mount("tmpfs", folder.c_str(), "tmpfs", 0, options) == 0;
 }
 
-// "<exit code>\n<exit.json>\n<output>" of a run on the small disk, or "skip".
+// Returns "<exit code>\n<exit.json>\n<output>" of a run on the small disk, or "skip".
 std::string run_on_small_disk(const Place& place, const char* options, const Words& words) {
   return in_child([&]() -> std::string {
     if (!mount_small_disk(place / "disk", options)) return "skip";
@@ -37,7 +37,7 @@ TEST_CASE("a disk that fills up during a run ends it with 9, and exit.json says 
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   INFO(outcome);
   CHECK(outcome.substr(0, 2) == "9\n");
-  // Which of the growing files meets the end of the disk depends on where their pages end.
+  // The file that fails first depends on the ends of the pages of the growing files.
   CHECK_THAT(outcome, ContainsSubstring("\"exit_code\": 9") &&
                           ContainsSubstring("cannot write " + (place / "disk/run/").string()) &&
                           ContainsSubstring(": No space left on device; free space or raise the limit"));

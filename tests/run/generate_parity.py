@@ -1,7 +1,7 @@
 """Greedy texts against transformers, on CPU and in fp32: `rondo generate` chooses the same tokens.
 
-python3 generate_parity.py RONDO: transformers makes tiny models with random weights and saves them. Prints the
-number of tokens of each text, and exits 1 where one differs.
+python3 generate_parity.py RONDO: transformers creates tiny models with random weights and saves them. Prints the
+number of tokens of each text, and exits with 1 if a token differs.
 """
 import os
 import subprocess

@@ -1,5 +1,5 @@
-// What a stored model says: `rondo generate` and `rondo eval`, on the checkpoint of a run and on its export.
-// One thread each: threads of many processes that wait for each other cost more than these models.
+// Tests `rondo generate` and `rondo eval` on the checkpoint of a run and on its export. Each uses
+// one thread, since waiting threads of many processes cost more than these models.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -25,7 +25,7 @@ std::string last_validation(const Place& place, const std::string& run) {
 
 std::string path(const std::filesystem::path& path) { return path.string(); }
 
-// Of "loss 5.1  perplexity ...".
+// Returns the loss of "loss 5.1  perplexity ...".
 double loss_in(const std::string& output) { return std::stod(output.substr(5)); }
 
 void refused(const Words& words, int code, const std::string& why) {
@@ -35,7 +35,7 @@ void refused(const Words& words, int code, const std::string& why) {
   CHECK_THAT(run.output, ContainsSubstring(why));
 }
 
-TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint says what its export says") {
+TEST_CASE("eval has the loss of the run's validation, and a checkpoint generates the same as its export") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.train("run", kTraining));
@@ -88,7 +88,7 @@ TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint 
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
 }
 
-TEST_CASE("SEC-10: what a model says gives no orders to a terminal, and stays as it is in a pipe") {
+TEST_CASE("generated text is escaped on a terminal and unchanged in a pipe") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.train("run", kTraining));
@@ -106,7 +106,7 @@ TEST_CASE("SEC-10: what a model says gives no orders to a terminal, and stays as
   CHECK(on_terminal.output.find("\x1b[2J") == on_terminal.output.npos);
 }
 
-TEST_CASE("a run is evaluated from another folder than the one that its paths start in") {
+TEST_CASE("a run is evaluated from a folder other than the one that its paths are relative to") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   const Words there = {"/usr/bin/env", "-C", path(place / ""), kRondo};
@@ -118,7 +118,7 @@ TEST_CASE("a run is evaluated from another folder than the one that its paths st
   CHECK_THAT(eval.output, StartsWith("loss " + last_validation(place, "run") + "  perplexity "));
 }
 
-TEST_CASE("a run of GPUs is evaluated where there is none") {
+TEST_CASE("a run on GPUs is evaluated without a GPU") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.train("run", kTraining));
@@ -139,7 +139,7 @@ TEST_CASE("a run of GPUs is evaluated where there is none") {
   CHECK(std::abs(loss_in(of_gpus.output) - loss_in(here.output)) < 1e-5);
 }
 
-TEST_CASE("eval on one rank gives what the validation of two ranks gave") {
+TEST_CASE("eval on one rank has the loss of a validation on two ranks") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.launch(2, "run", kTraining));

@@ -14,7 +14,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=48, num_hidden_la
              max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False, pad_token_id=None,
              rope_parameters=YARN)
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "a window shorter than the sequence": ({}, 33, {}),
     "a window of one token": (dict(sliding_window=1), 21, {}),
@@ -34,7 +34,7 @@ SHAPES = {
 
 
 def rewrite(folder, quantized=False):
-    """Gives a saved model other experts, in MXFP4, and saves in folder/plain what transformers makes of them."""
+    """Replaces the experts of a saved model by experts in MXFP4, and saves in folder/plain what transformers reads."""
     if not quantized:
         return folder
     (folder / "plain").mkdir()

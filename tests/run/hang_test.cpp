@@ -1,4 +1,5 @@
-// Runs in which something never ends: they end with 7, and say where they stood and which rank held them up.
+// Tests runs in which a call never returns: they end with 7 and name the place and the rank that
+// blocked them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -16,7 +17,8 @@ using launch::Launch;
 const Words kUntilTold = {"--training.steps=1000000", "--validation.enable=false",
                           "--comm.train_timeout_seconds=2"};
 
-// A read of the corpus never returns, on `rank` alone, some dozen steps after the start.
+// Runs with a read of the corpus that never returns, on `rank` alone, about a dozen steps after
+// the start.
 std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place, const std::string& rank) {
   return {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
           {"FAILING_FILES_UNDER", (place / "corpus").string()},
@@ -27,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place
           {"OMP_NUM_THREADS", "1"}};
 }
 
-TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names the file") {
+TEST_CASE("a run of one rank whose data read hangs ends with 7 and names the file") {
   const Place place;
   Launch launcher(without_launch(place.launch(1, "run", kUntilTold)), hanging_read(place, "0"));
   const launch::Finished end = launcher.wait();
@@ -42,7 +44,7 @@ TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names
   CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
 }
 
-// A run of three ranks of which the second was stopped in the middle of step 4 or later.
+// A run of three ranks, the second of which is stopped during step 4 or later.
 struct StoppedRun {
   explicit StoppedRun(const Words& flags)
       : launcher(without_launch(place.launch(3, "run", kUntilTold + flags)), {mark.setting()}) {
@@ -56,7 +58,7 @@ struct StoppedRun {
   Launch launcher;
 };
 
-TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.json and in events.jsonl") {
+TEST_CASE("a rank without progress is named by the launcher, in exit.json and in events.jsonl") {
   StoppedRun run({});
   const launch::Finished end = run.launcher.wait();
   INFO(end.out << end.err);
@@ -75,7 +77,7 @@ TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.js
   CHECK(event["culprit"]["rank"] == 1);
 }
 
-TEST_CASE("PRO-06: a rank of a pipeline that stands still is named, with what its neighbours wait for") {
+TEST_CASE("a rank of a pipeline without progress is named, with what its neighbours wait for") {
   StoppedRun run({"--parallelism.pipeline_parallel_degree=3", "--model.n_layers=3"});
   const launch::Finished end = run.launcher.wait();
   INFO(end.out << end.err);
@@ -91,7 +93,7 @@ TEST_CASE("PRO-06: a rank of a pipeline that stands still is named, with what it
   CHECK(run.place.exit_record("run")["culprit"]["rank"] == 1);
 }
 
-TEST_CASE("PRO-06: a rank that stands still on another node is named") {
+TEST_CASE("a rank without progress on another node is named") {
   const Place place;
   const Mark mark;
   const std::string port = std::to_string(HeldPort().number());
@@ -111,7 +113,7 @@ TEST_CASE("PRO-06: a rank that stands still on another node is named") {
                          ContainsSubstring(", stopped by a signal, "));
 }
 
-TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up before it") {
+TEST_CASE("a rank whose data read hangs is named, although others time out first") {
   const Place place;
   Launch launcher(without_launch(place.launch(2, "run", kUntilTold)), hanging_read(place, "1"));
   const launch::Finished end = launcher.wait();
@@ -121,7 +123,7 @@ TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up 
                           ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
 }
 
-TEST_CASE("PRO-03: a rank that ends with 0 in the middle of a run is named by the launcher") {
+TEST_CASE("a rank that ends with 0 in the middle of a run is named by the launcher") {
   const Place place;
   std::vector<std::pair<std::string, std::string>> ending = hanging_read(place, "1");
   ending[3].second = "exit";
@@ -134,7 +136,7 @@ TEST_CASE("PRO-03: a rank that ends with 0 in the middle of a run is named by th
   CHECK(place.exit_record("run")["culprit"]["rank"] == 1);
 }
 
-TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint is not started a third time") {
+TEST_CASE("a rank that dies twice in one step without a new checkpoint is not started a third time") {
   const Place place;
   std::vector<std::pair<std::string, std::string>> dying = hanging_read(place, "1");
   dying[3].second = "kill";
@@ -152,7 +154,7 @@ TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint i
   CHECK_THAT(record["reason"].get<std::string>(), ContainsSubstring("it failed twice in step "));
 }
 
-TEST_CASE("PRO-06: a run whose output nobody reads trains to its end") {
+TEST_CASE("a run whose output nobody reads trains to its end") {
   const Place place;
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);

@@ -1,4 +1,5 @@
-// A port of the loopback address that somebody listens at while this lives; free right after.
+// A port of the loopback address with a listener during the lifetime of this object;
+// free afterwards.
 #pragma once
 
 #include <arpa/inet.h>

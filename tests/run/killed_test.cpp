@@ -1,4 +1,5 @@
-// A run that is killed or stopped at any moment: what it says, what it leaves, and that nobody survives.
+// Tests runs that are killed or stopped at any moment: their messages, their files, and that no
+// process survives.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -17,7 +18,7 @@ using launch::Launch;
 
 const Words kEndless = {"--training.steps=1000000"};
 
-// A run of 2 ranks that would not end by itself.
+// A run of 2 ranks that does not end by itself.
 struct EndlessRun {
   explicit EndlessRun(const Words& flags = {})
       : launcher(without_launch(place.launch(2, "run", kEndless + flags)), {mark.setting()}) {}
@@ -41,7 +42,7 @@ ProgramResult check_next_run(const Place& place) {
   return next;
 }
 
-TEST_CASE("a killed rank ends the run with 137, is named, and is written down by the launcher") {
+TEST_CASE("a killed rank ends the run with 137, and is named and recorded by the launcher") {
   const auto [victim, stages] = GENERATE(std::pair{0, 1}, std::pair{1, 1}, std::pair{1, 2});
   INFO(stages << " stages");
   EndlessRun run({fmt::format("--parallelism.pipeline_parallel_degree={}", stages)});
@@ -65,7 +66,7 @@ TEST_CASE("a killed rank ends the run with 137, is named, and is written down by
   check_next_run(run.place);
 }
 
-// The signal comes from outside, so it may hit between two ops, where there is none to name.
+// The signal may arrive between two ops, when there is no op to name.
 TEST_CASE("a rank that crashes says where, on its output and in the run folder, and ends by its signal") {
   bool in_an_op = false;
   for (int attempt = 0; attempt < 20 && !in_an_op; ++attempt) {
@@ -86,7 +87,7 @@ TEST_CASE("a rank that crashes says where, on its output and in the run folder, 
   CHECK(in_an_op);
 }
 
-TEST_CASE("nobody survives a killed launcher, and the next run in its folder says how it ended") {
+TEST_CASE("nobody survives a killed launcher, and the next run in its folder reports its end") {
   EndlessRun run;
   REQUIRE(run.reaches_step(3));
   CHECK(run.mark.processes("RANK=0").size() == 1);
@@ -98,7 +99,7 @@ TEST_CASE("nobody survives a killed launcher, and the next run in its folder say
              ContainsSubstring("the previous run in this folder was killed, or its machine went down"));
 }
 
-TEST_CASE("a run killed while it starts leaves no process and nothing that the next run trips over") {
+TEST_CASE("a run killed while it starts leaves no process and nothing that disturbs the next run") {
   const int delay_ms = GENERATE(1, 30, 100, 300, 500, 700, 900);
   EndlessRun run;
   std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
@@ -110,7 +111,8 @@ TEST_CASE("a run killed while it starts leaves no process and nothing that the n
   CHECK(next.exit_code == 0);
 }
 
-TEST_CASE("a stop signal ends all ranks after a step with 128 + its number and says that nothing was saved") {
+TEST_CASE(
+    "a stop signal ends all ranks after a step with 128 + its number and reports that nothing was saved") {
   const auto [signal, code] = GENERATE(std::pair{SIGTERM, 143}, std::pair{SIGINT, 130});
   EndlessRun run;
   REQUIRE(run.reaches_step(3));
@@ -149,12 +151,12 @@ TEST_CASE("a folder in use by a run that is alive is refused to another") {
   CHECK(other.exit_code == 6);
   CHECK_THAT(other.output,
              ContainsSubstring("is being written by another run that is still alive; choose another"));
-  CHECK_FALSE(std::filesystem::exists(run.place / "run" / "exit.json"));  // it is not the other's to write
+  CHECK_FALSE(std::filesystem::exists(run.place / "run" / "exit.json"));  // the refused run does not write it
   run.launcher.signal(SIGTERM);
   CHECK(run.launcher.wait().code == 143);
 }
 
-TEST_CASE("a rank told to stop while it waits for its peers ends with 143, long before its patience does") {
+TEST_CASE("a rank that is stopped while it waits for its peers ends with 143, long before its timeout") {
   const int rank = GENERATE(0, 1);
   const Place place;
   const Mark mark;

@@ -1,4 +1,4 @@
-// A run that is killed again and again, at any moment, and goes on each time.
+// Kills a run repeatedly at random moments, and resumes it each time.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -16,7 +16,7 @@ class KilledRun {
   explicit KilledRun(unsigned seed, int ranks = 2, int interval = 3, Words more = {})
       : random_(seed), ranks_(ranks), interval_(interval), more_(std::move(more)) {}
 
-  // SIGKILL to a rank or the launcher after a random time.
+  // Sends SIGKILL to a rank or the launcher after a random time.
   void kill_anywhere() {
     const Mark mark;
     launch::Launch launcher(words(1'000'000), {mark.setting()});
@@ -31,7 +31,7 @@ class KilledRun {
     check_what_is_left(mark);
   }
 
-  // A rank dies at a random file system call of a save.
+  // Kills a rank at a random file system call of a save.
   void kill_inside_a_save() {
     const Mark mark;
     const std::string at = std::to_string(1 + number(60)), rank = std::to_string(number(ranks_));
@@ -43,7 +43,7 @@ class KilledRun {
     check_what_is_left(mark);
   }
 
-  // Undisturbed to the end, and beside it a run that never was.
+  // Runs to the end without kills, and compares with a run that was never killed.
   void check_bits() {
     const std::int64_t steps = newest() + 5;
     const ProgramResult last = run_program(Words{kRondo, "launch"} + words(steps), kRunTimeout_ms);
@@ -63,7 +63,7 @@ class KilledRun {
   static constexpr std::chrono::seconds kPatience{
       120};  // of a busy machine; far below comm.init_timeout_seconds
   using Variables = std::vector<std::pair<std::string, std::string>>;
-  // File system calls of one rank's saves are disturbed (failing_files.cpp).
+  // Disturbs file system calls of one rank's saves (failing_files.cpp).
   Variables failing(const Mark& mark, const std::string& rank, const char* action,
                     const std::string& at) const {
     return {mark.setting(),
@@ -87,13 +87,13 @@ class KilledRun {
   std::string folder_of_checkpoints() const { return (place_ / "run/checkpoint").string(); }
   int number(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
 
-  // The step of the newest checkpoint that verifies to the last byte; 0: there is none.
+  // Returns the step of the newest checkpoint that verifies completely; 0: there is none.
   std::int64_t newest() const {
-    const auto found = checkpoint::newest_valid(folder_of_checkpoints(), checkpoint::Depth::full);
-    return found.newest ? found.newest->step : 0;
+    const auto selection = checkpoint::newest_valid(folder_of_checkpoints(), checkpoint::Depth::full);
+    return selection.newest ? selection.newest->step : 0;
   }
 
-  // Nobody lives, nothing that was committed is lost, and nothing committed is damaged.
+  // Checks that no process is alive, and that no committed checkpoint is lost or damaged.
   void check_what_is_left(const Mark& mark) {
     CHECK(mark.all_gone());
     if (!std::filesystem::exists(folder_of_checkpoints())) return;

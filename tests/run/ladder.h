@@ -1,5 +1,5 @@
-// One point of the matrix of configurations, and the ladder of house rules that is climbed there: the eager
-// step, the interpreted graph and the replayed graph give the same bits.
+// The bitwise ladder at one point of the matrix of configurations: the eager step, the interpreted
+// graph and the replayed graph have the same bits.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -29,7 +29,7 @@ struct Point {
   }
 };
 
-// How the ranks of a run are divided among replicas of the model and shards of each.
+// The division of the ranks into replicas of the model and shards of each.
 struct Grid {
   int replicate, shard;
   int ranks() const { return replicate * shard; }
@@ -44,13 +44,13 @@ inline const Words kEager = {"--compile.enable=false"};
 inline const Words kInterpreter = {"--compile.executor=interpreter"};
 inline const Words kReplay = {"--compile.executor=replay"};
 
-// A run that must end well.
+// Runs a job that must end well.
 inline void run_at(const Place& place, const Point& point, const std::string& name, const Words& flags) {
   INFO(point.name());
   place.play(point.ranks, name, point.flags() + flags);
 }
 
-// Equal on all of the 20 steps, hashes of the whole state included.
+// Checks that two runs are equal on all 20 steps, including hashes of the whole state.
 inline void check_equal(const Place& place, const std::string& a, const std::string& b) {
   const ProgramResult compared = place.compare(a, b);
   INFO(a << " and " << b << ":\n" << compared.output);
@@ -59,8 +59,8 @@ inline void check_equal(const Place& place, const std::string& a, const std::str
                                   "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
 }
 
-// A run that rounds otherwise than one without: a replay has the interpreter's bits, and the numbers of the
-// other within `tolerance`. Returns what the replay printed.
+// Checks a run whose numerics round differently: its replay has the interpreter's bits, and the
+// numbers of an exact run within `tolerance`. Returns the output of the replay.
 inline std::string check_rounding(const Place& place, int ranks, const Words& without, const Words& with,
                                   const std::string& tolerance) {
   place.play(ranks, "without", without);
@@ -93,7 +93,7 @@ inline std::string with_dependants(const ir::PassInfo& pass) {
   return names;
 }
 
-// Each exact pass on and off, and all of them.
+// Checks each exact pass on and off, and all of them.
 inline void leave_out_passes(const Point& point, const std::string& executor) {
   INFO(point.name() << ", " << executor);
   const Place place;
@@ -112,7 +112,7 @@ inline void leave_out_passes(const Point& point, const std::string& executor) {
 inline const std::vector<std::string> kPolicies = {"none",   "default", "eager",          "min_cut",
                                                    "budget", "full",    "sac_and_offload"};
 
-// Every memory policy gives the bits of the eager step.
+// Checks that every memory policy has the bits of the eager step.
 inline void keep_and_recompute(const Point& point, const std::vector<std::string>& policies) {
   INFO(point.name());
   const Place place;

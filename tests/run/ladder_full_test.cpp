@@ -1,4 +1,4 @@
-// The whole matrix of the ladder. Label `full`.
+// Tests the whole matrix of the ladder. Label `full`.
 #include <catch2/catch_template_test_macros.hpp>
 
 #include "tests/run/ladder.h"

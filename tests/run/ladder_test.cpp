@@ -1,5 +1,6 @@
-// The ladder: the same bits whoever runs the step, whichever exact pass is left out, and again. Points of the
-// matrix are chosen so that every pair of settings meets; ladder_full_test.cpp has all of them.
+// Tests the ladder: the same bits with every executor, without any exact pass, and in a
+// repeated run. The points of the matrix contain every pair of settings; ladder_full_test.cpp
+// has all points.
 #include "tests/run/ladder.h"
 
 #include <array>
@@ -9,7 +10,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// For each number of ranks two opposite points; the last four columns hold every triple of settings.
+// Two opposite points for each number of ranks; the last four columns contain every triple
+// of settings.
 constexpr std::array kPairs = {
     Point{1, false, false, false, false}, Point{1, true, true, true, true},
     Point{2, false, false, true, true},   Point{2, true, true, false, false},
@@ -17,7 +19,7 @@ constexpr std::array kPairs = {
     Point{4, false, true, true, false},   Point{4, true, false, false, true},
 };
 
-TEST_CASE("eager, interpreted and replayed steps have the same bits where every pair of settings meets") {
+TEST_CASE("eager, interpreted and replayed steps have the same bits for every pair of settings") {
   for (const Point& point : kPairs) climb(point);
 }
 
@@ -49,7 +51,7 @@ TEST_CASE("every memory policy has the bits of the eager step") {
   keep_and_recompute({4, false, false, true, false}, {"eager", "full"});
 }
 
-TEST_CASE("buckets of the user's own change no bit") {
+TEST_CASE("configured buckets change no bit") {
   const Place place;
   const Point point{2, true, false, false, false};
   run_at(place, point, "the model's", {});
@@ -68,7 +70,7 @@ TEST_CASE("a group for gathers, and buckets by size, change no bit") {
   check_equal(place, "one group", "by size");
 }
 
-TEST_CASE("every rank writes its graph and its memory where that is asked for") {
+TEST_CASE("every rank writes its graph and its memory on request") {
   const Place place;
   run_at(place, {2, false, false, false, false}, "run", {"--compile.dump_ranks=all", "--training.steps=2"});
   for (const char* folder : {"graph", "graph/rank_1"})
@@ -89,17 +91,17 @@ TEST_CASE("a run repeated has the same bits") {
 TEST_CASE("recomputing layers in the backward changes no bit of the eager run") {
   const Place place;
   const Point point{2, true, false, false, true};
-  run_at(place, point, "kept", kEager);
+  run_at(place, point, "saved", kEager);
   run_at(place, point, "recomputed", kEager + Words{"--activation_checkpoint.mode=full"});
-  check_equal(place, "kept", "recomputed");
+  check_equal(place, "saved", "recomputed");
   const Words selective = kEager + Words{"--activation_checkpoint.mode=selective"};
   run_at(place, point, "by op", selective);
-  check_equal(place, "kept", "by op");
+  check_equal(place, "saved", "by op");
   run_at(place, point, "by layer", selective + Words{"--activation_checkpoint.selective_ac_option=2"});
-  check_equal(place, "kept", "by layer");
+  check_equal(place, "saved", "by layer");
 }
 
-TEST_CASE("another seed is found at step 1 in the loss") {
+TEST_CASE("another seed differs at step 1 in the loss") {
   const Place place;
   const Point point{1, false, false, false, false};
   run_at(place, point, "seed 42", {"--training.steps=2"});
@@ -110,7 +112,7 @@ TEST_CASE("another seed is found at step 1 in the loss") {
   CHECK_THAT(compared.output, ContainsSubstring("debug.seed: A 42, B 43"));
 }
 
-TEST_CASE("another weight decay is found at step 1 in the state") {
+TEST_CASE("another weight decay differs at step 1 in the state") {
   const Place place;
   const Point point{1, false, false, false, false};
   run_at(place, point, "one", {"--training.steps=2"});

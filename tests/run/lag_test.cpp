@@ -1,4 +1,4 @@
-// metrics.lag = 1: the numbers of a step are read when the next one has begun.
+// Tests metrics.lag = 1: the numbers of a step are read after the next step has begun.
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/run/deepseek.h"
@@ -8,22 +8,22 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// A hash is taken of the last step alone, since a step with one is read at once.
+// Only the last step is hashed, since a hashed step is read at once.
 const Words kEight = {"--training.steps=8", "--debug.hash_every=8", "--debug.check_replicas_every=0",
                       "--validation.freq=3"};
 const Words kLate = {"--metrics.lag=1"};
 
-// All but times, in lines of metrics.jsonl; the steps of validations, of events.jsonl.
+// Compares lines of metrics.jsonl without times, and the steps of validations in events.jsonl.
 void check_same_lines(const Place& place, const std::string& at_once, const std::string& late) {
   INFO(late);
-  const auto expected = place.metrics(at_once), found = place.metrics(late);
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
+  const auto expected = place.metrics(at_once), actual = place.metrics(late);
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i)
     for (const char* key :
          {"step", "loss", "grad_norm", "lr", "tokens_seen", "progress", "validation_loss", "state_hash",
           "dropped_tokens", "repeated_steps", "skipped_steps", "load_imbalance"}) {
       INFO("line " << i << ", " << key);
-      CHECK(found[i].value(key, nlohmann::json()) == expected[i].value(key, nlohmann::json()));
+      CHECK(actual[i].value(key, nlohmann::json()) == expected[i].value(key, nlohmann::json()));
     }
   const auto validations = [&](const std::string& name) {
     std::vector<std::string> steps;
@@ -36,7 +36,7 @@ void check_same_lines(const Place& place, const std::string& at_once, const std:
   CHECK(validations(late) == validations(at_once));
 }
 
-TEST_CASE("numbers that are read one step late are told of their own steps, and no bit differs") {
+TEST_CASE("numbers that are read one step late are reported for their own steps, and no bit differs") {
   const Place place;
   for (const int ranks : {1, 2}) {
     const auto play = [&](const std::string& name, const Words& more) {
@@ -52,7 +52,7 @@ TEST_CASE("numbers that are read one step late are told of their own steps, and 
   }
 }
 
-TEST_CASE("steps whose experts overflow are repeated or skipped in their place, though the next has begun") {
+TEST_CASE("steps whose experts overflow are repeated or skipped in order, although the next has begun") {
   const Place place(kTinyDeepSeek);
   const Words tight = {"--parallelism.data_parallel_shard_degree=2", "--parallelism.expert_parallel_degree=2",
                        "--model.n_heads=4", "--parallelism.expert_capacity_factor=1.2"};
@@ -69,7 +69,7 @@ TEST_CASE("steps whose experts overflow are repeated or skipped in their place, 
   check("skipped", "skipped_steps", {"--parallelism.expert_overflow=skip"});
 }
 
-TEST_CASE("a step that is not finite ends a run with 8 and is named, though the next has begun") {
+TEST_CASE("a step that is not finite ends a run with 8 and is named, although the next has begun") {
   const Place place;
   const ProgramResult run =
       rondo(place.launch(2, "run", kLate + Words{"--debug.hash_every=0", "--optimizer.lr=1e18"}));

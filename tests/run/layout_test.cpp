@@ -1,4 +1,4 @@
-// Across layouts: any number of ranks starts from the same weights, sees the same batch, and computes the
+// Tests numbers of ranks: all start from the same weights, read the same batch, and compute the
 // same loss and gradient up to rounding.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -11,7 +11,7 @@ namespace {
 constexpr int kGlobalBatch = 12;
 const Words kOneStep = {"--training.steps=1", "--lr_scheduler.warmup_steps=0"};
 
-// The same global batch in one microbatch, or in several of `local` sequences.
+// Flags for the same global batch in one microbatch, or in several of `local` sequences.
 void run_on(const Place& place, int ranks, int local, const std::string& name, const Words& flags) {
   place.play(
       ranks, name,
@@ -54,7 +54,7 @@ TEST_CASE("accumulated microbatches have the loss and gradient norm of one large
   }
 }
 
-// The tolerances above would not notice a lost sequence if they noticed nothing at all.
+// Checks that the tolerances above detect a lost sequence.
 TEST_CASE("a batch smaller by one sequence is outside the tolerance of layouts") {
   const Place place;
   run_on(place, 1, kGlobalBatch, "12 sequences", kOneStep);

@@ -1,4 +1,4 @@
-// How the ranks of a run are divided, in every combination: what the tests of layouts share.
+// Divisions of the ranks of a run, in every combination; shared by the tests of layouts.
 #pragma once
 
 #include "tests/run/deepseek.h"
@@ -7,7 +7,7 @@ namespace rondo {
 
 struct Layout {
   int replicate = 1, shard = 1, tensor = 1, experts = 1;
-  std::string exchange = "static";  // where experts > 1
+  std::string exchange = "static";  // if experts > 1
 
   int data() const { return replicate * shard; }
   int ranks() const { return data() * tensor; }
@@ -25,7 +25,7 @@ struct Layout {
   }
 };
 
-// So many that tp 2 and tp 4 divide them.
+// Numbers of heads that tp 2 and tp 4 divide.
 inline const Words kFourHeads = {"--model.n_heads=4"};
 
 }  // namespace rondo

@@ -1,18 +1,18 @@
-// Both models in every layout up to 8 ranks: eager and replayed steps have the same bits, and the weights,
-// the first loss and the first gradients are those of 1 rank. Label `full`.
+// Tests both models in every layout up to 8 ranks: eager and replayed steps have the same bits, and
+// the weights, the first loss and the first gradients equal those of 1 rank. Label `full`.
 #include "tests/run/checkpoints.h"
 #include "tests/run/layouts.h"
 
 namespace rondo {
 namespace {
 
-// By (replicate, shard, tensor).
+// Layouts by (replicate, shard, tensor).
 const std::vector<Layout> kDense = {{1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1}, {2, 1, 1}};
 const std::vector<Layout> kOfExperts = {{1, 4, 1, 2, "static"}, {1, 4, 1, 2, "standard"},
                                         {1, 2, 2, 2, "static"}, {1, 2, 2, 2, "standard"},
                                         {1, 4, 2, 4, "static"}, {1, 4, 2, 4, "standard"}};
 
-const std::string kLlama;  // what a Place has of itself
+const std::string kLlama;  // the default of Place
 Place place_of(const std::string& model) { return model.empty() ? Place() : Place(model); }
 Words heads_of(const std::string& model) {
   return model.empty() ? kFourHeads + Words{"--model.n_kv_heads=4"} : kFourHeads;
@@ -41,7 +41,7 @@ TEST_CASE("every layout of DeepSeek-V3 with expert parallelism has the same bits
 // --- against 1 rank ---
 
 constexpr int kGlobalBatch = 16;
-// Of the largest element of its tensor. Found are 1.2e-6 at most.
+// Relative to the largest element of the tensor. The largest measured difference is 1.2e-6.
 constexpr double kGradientTolerance = 1e-5;
 
 void begin_and_step(const Place& place, const Layout& layout, const std::string& name, const Words& heads,
@@ -55,8 +55,9 @@ void begin_and_step(const Place& place, const Layout& layout, const std::string&
                            fmt::format("--training.local_batch_size={}", global_batch / layout.data())});
 }
 
-// How many choices of an expert, over all routers, fell otherwise in the first step. Rounding can do that
-// where two experts are nearly as good; choices that change places are not seen.
+// Returns how many choices of an expert, over all routers, differ in the first step. Rounding
+// changes a choice between two experts with nearly equal scores. Choices that change places are
+// not counted.
 std::int64_t routing_flips(const Place& place, const std::string& a, const std::string& b) {
   const auto loads = [&](const std::string& run) {
     const auto lines = lines_of(place / run / "expert_load.jsonl");
@@ -72,7 +73,7 @@ std::int64_t routing_flips(const Place& place, const std::string& a, const std::
   return apart / 2;
 }
 
-// The first average of gradients is a fixed share of the first gradient, after clipping.
+// The first average of gradients is a fixed fraction of the first gradient, after clipping.
 void check_gradients(const Place& place, const std::string& name, std::int64_t flips) {
   const Difference apart = largest_difference(place / "one/checkpoint/step-1",
                                               place / name / "checkpoint/step-1", "optimizer/exp_avg.");
@@ -109,7 +110,7 @@ TEST_CASE("DeepSeek-V3 with expert parallelism has the weights and first gradien
   follow_one_rank(kTinyDeepSeek, kOfExperts);
 }
 
-// The tolerance would not notice a lost sequence if it noticed nothing at all.
+// Checks that the tolerance detects a lost sequence.
 TEST_CASE("a batch smaller by one sequence has gradients far outside the tolerance") {
   for (const std::string& model : {kLlama, kTinyDeepSeek}) {
     const Place place = place_of(model);

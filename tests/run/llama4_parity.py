@@ -12,7 +12,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=48, intermediate_
              max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False, pad_token_id=None,
              rope_parameters=SCALED)
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "Scout's parts, chunks shorter than the sequence": ({}, 33, {}),
     "Maverick's parts: dense layers between, no norm": (
@@ -37,7 +37,7 @@ SHAPES = {
 
 
 def rewrite(folder, whole=False):
-    """Puts a saved model into one of texts and images, saves that in its place, and the text model in folder/text."""
+    """Replaces a saved model by one of texts and images that contains it, and saves the text model in folder/text."""
     if not whole:
         return folder
     text = Llama4ForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -15,7 +15,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, num_hidden_l
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "one key head for each query head": ({}, 33, {}),
     "grouped queries": (dict(num_attention_heads=8, num_key_value_heads=2), 33, {}),

@@ -1,4 +1,4 @@
-// What the console says of a run, and what of it stands in the run folder.
+// Tests the console lines of a run, and the same lines in the run folder.
 #include <algorithm>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <regex>
@@ -18,7 +18,7 @@ Words lines_of_output(const std::string& output) {
   return lines;
 }
 
-TEST_CASE("a run tells what it is made of in ten lines, its last step, and how it ended") {
+TEST_CASE("a run reports its setup in ten lines, its last step, and its end") {
   const Place place;
   const ProgramResult run = must_end_well(
       place.launch(2, "run", {"--training.steps=3", "--metrics.log_freq=100", "--validation.freq=3"}));
@@ -58,7 +58,7 @@ TEST_CASE("a run tells what it is made of in ten lines, its last step, and how i
   CHECK_THAT(text_of(page), ContainsSubstring("\"name\":\"run\""));
 }
 
-TEST_CASE("a quiet run shows its steps and validations alone") {
+TEST_CASE("a quiet run prints only steps and validations") {
   const Place place;
   const ProgramResult run =
       must_end_well(place.train("run", {"--training.steps=2", "--metrics.verbosity=quiet"}));

@@ -1,4 +1,4 @@
-// How ranks find each other without the launcher, and what each says when they do not.
+// Tests the rendezvous of ranks without the launcher, and the message of each rank if it fails.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <future>
@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 
 int free_port() { return HeldPort().number(); }
 
-// `rondo ...` in the environment that torchrun would give to this rank.
+// Runs `rondo ...` in the environment that torchrun sets for this rank.
 ProgramResult as_rank(int rank, int ranks, const std::string& address, int port, const Words& words) {
   return run_program(
       Words{"/usr/bin/env", fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank),
@@ -23,7 +23,7 @@ ProgramResult as_rank(int rank, int ranks, const std::string& address, int port,
       kRunTimeout_ms);
 }
 
-TEST_CASE("ranks started by torchrun's variables alone have the bits of launched ones") {
+TEST_CASE("ranks started with torchrun's variables have the bits of launched ranks") {
   const Place place;
   const Words flags = {"--training.steps=5"};
   const int port = free_port();
@@ -73,7 +73,7 @@ TEST_CASE("a port in use ends with 6 and is named") {
   CHECK_THAT(node.output, ContainsSubstring(fmt::format("port {} of 127.0.0.1 is in use", held.number())));
 }
 
-TEST_CASE("peers that never come end the wait with 7, and the key of the patience is named") {
+TEST_CASE("peers that never come end the wait with 7, and the key of the timeout is named") {
   const Place place;
   for (const int rank : {0, 1}) {
     const int port = free_port();
@@ -88,7 +88,7 @@ TEST_CASE("peers that never come end the wait with 7, and the key of the patienc
   }
 }
 
-// Two ranks that agree on nothing but where to meet.
+// Starts two ranks that agree only on the address of the rendezvous.
 void check_refused(const Words& flags_of_1, const std::string& difference) {
   const Place place;
   for (int i = 0; i < 40; ++i)
@@ -114,7 +114,7 @@ void check_refused(const Words& flags_of_1, const std::string& difference) {
   }
 }
 
-TEST_CASE("CFG-20: ranks with other settings, collectives or data never train together") {
+TEST_CASE("ranks with different settings, collectives or data never train together") {
   check_refused(
       {"--optimizer.lr=0.08", "--debug.seed=43"},
       "debug.seed is 42 on rank 0 and 43 on rank 1; optimizer.lr is 0.002 on rank 0 and 0.08 on rank "
@@ -125,7 +125,7 @@ TEST_CASE("CFG-20: ranks with other settings, collectives or data never train to
   check_refused({"--checkpoint.enable=true"}, "checkpoint folder is not set on rank 0 and /");
 }
 
-TEST_CASE("an environment that is not sound ends with 6 and lists what is missing or wrong") {
+TEST_CASE("an invalid environment ends with 6 and lists what is missing or wrong") {
   const Place place;
   const ProgramResult half =
       run_program(Words{"/usr/bin/env", "RANK=0", kRondo} + place.train("run"), kRunTimeout_ms);
@@ -138,14 +138,15 @@ TEST_CASE("an environment that is not sound ends with 6 and lists what is missin
   const ProgramResult nowhere = as_rank(0, 2, "no.such.host.invalid", 29500, place.train("run"));
   CHECK(nowhere.exit_code == 6);
   CHECK_THAT(nowhere.output, ContainsSubstring("MASTER_ADDR = no.such.host.invalid cannot be resolved"));
-  const ProgramResult foreign = as_rank(0, 2, "192.0.2.1", 29500, place.train("run"));  // RFC 5737: nobody's
+  const ProgramResult foreign =
+      as_rank(0, 2, "192.0.2.1", 29500, place.train("run"));  // RFC 5737: reserved for documentation
   CHECK(foreign.exit_code == 6);
   CHECK_THAT(foreign.output, ContainsSubstring("cannot listen on MASTER_ADDR:MASTER_PORT = 192.0.2.1:29500"));
 }
 
-TEST_CASE("a rank that fails before the meeting does not leave its peers waiting") {
+TEST_CASE("a rank that fails before the rendezvous does not leave its peers waiting") {
   const Place place;
-  // Only rank 0 makes the run folder; rank 1 is on its way to the meeting.
+  // Only rank 0 creates the run folder; rank 1 continues to the rendezvous.
   const ProgramResult run = rondo(place.launch(2, "corpus/00.txt"));
   INFO(run.output);
   CHECK(run.exit_code == 6);

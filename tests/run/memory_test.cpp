@@ -12,20 +12,20 @@ const Words kSmall = {"--model.dim=256",
                       "--training.local_batch_size=2",
                       "--training.seq_len=256"};
 
-TEST_CASE("a run takes what was planned for it, for every memory policy, with one rank") {
+TEST_CASE("a run uses the planned memory, for every memory policy, with one rank") {
   check_policies(1, kSmall);
 }
-TEST_CASE("a run takes what was planned for it, for every memory policy, with two ranks") {
+TEST_CASE("a run uses the planned memory, for every memory policy, with two ranks") {
   check_policies(2, kSmall);
 }
 
 TEST_CASE(
-    "an eager step with selective checkpointing peaks between one that keeps all and one that keeps none") {
+    "an eager step with selective checkpointing peaks between one that saves all and one that saves none") {
   for (const int ranks : {1, 2}) check_selective(ranks, kSmall);
 }
 
-// Two ranks with two stages each; the first is measured.
-TEST_CASE("a rank of a pipeline takes what was planned for it") {
+// Two ranks with two stages each; the first rank is measured.
+TEST_CASE("a rank of a pipeline uses the planned memory") {
   const Place place;
   const Words pipeline = kSmall + Words{"--parallelism.pipeline_parallel_degree=2",
                                         "--parallelism.pipeline_parallel_schedule=Interleaved1F1B",

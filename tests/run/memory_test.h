@@ -1,4 +1,4 @@
-// What the plan says a run takes, and what it really takes.
+// Compares the planned memory of a run with the measured memory.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,13 +11,14 @@ namespace rondo {
 struct Memory {
   double planned = 0;   // bytes: inputs, arena, the largest temporaries of a kernel, Gloo's copy of a gather
   double host = 0;      // bytes planned for offloaded values
-  double measured = 0;  // bytes: the most that the allocator had given out in a step
-  double gather = 0;    // bytes: of planned, Gloo's copy
-  double waste = 0;     // bytes: of planned, what the arena's layout leaves between values at the peak
-  double saved = 0;     // bytes that the blocks keep from the forward to the backward
+  double measured = 0;  // bytes: the peak of the allocator in a step
+  double gather = 0;    // bytes of planned: Gloo's copy
+  double waste = 0;     // bytes of planned: gaps in the arena at the peak
+  double saved = 0;     // bytes that the blocks save for the backward
 };
 
-// Of the third step of a run that must end well. Only `measured` for eager runs.
+// Returns the memory of the third step of a run that must end well; eager runs have
+// only `measured`.
 inline Memory memory_of(const Place& place, int ranks, const std::string& name, const Words& flags) {
   const Words base = {"--training.steps=3", "--validation.enable=false", "--debug.hash_every=0"};
   place.play(ranks, name, base + flags);
@@ -46,8 +47,8 @@ inline double eager_takes(const Place& place, int ranks, const Words& model, con
       .measured;
 }
 
-// For every policy: the plan is what is measured, within 3 %; the policies keep bytes in their order; and a
-// recorded step takes no more than the eager one that does the same.
+// Checks for every policy that plan and measurement agree within 3 %, that saved bytes are in the
+// order of the policies, and that a recorded step needs no more than the corresponding eager step.
 inline void check_policies(int ranks, const Words& model) {
   const Place place;
   std::map<std::string, Memory> memory;
@@ -64,8 +65,8 @@ inline void check_policies(int ranks, const Words& model) {
   CHECK(memory["default"].saved < memory["none"].saved);
   CHECK(memory["sac_and_offload"].planned <= memory["default"].planned);
   CHECK(memory["sac_and_offload"].host > 0);
-  // An eager step gathers and reduces parameter by parameter, and keeps none gathered; buckets, and the last
-  // one kept, hold more, and are compared apart.
+  // An eager step gathers and reduces one parameter at a time and holds none gathered. Buckets hold
+  // more, so they are compared separately.
   const Words one_by_one = {
       "--compile.disable_passes=transformer_block_bucketing,overlap_fsdp,overlap_activations",
       "--parallelism.fsdp_reshard_after_forward=always"};
@@ -76,16 +77,16 @@ inline void check_policies(int ranks, const Words& model) {
     WARN(ranks << " ranks, " << mode << ": the recorded step takes " << recorded.measured / eager
                << " of the eager one's peak of " << eager / (1 << 20) << " MiB, with buckets "
                << memory[mode].measured / eager);
-    // An arena is there all the time, and Gloo's copy beside it; an eager step makes the copy where memory is
-    // not full.
+    // The arena exists throughout the step, in addition to Gloo's copy. An eager step copies when
+    // memory is not at its peak.
     CHECK(recorded.waste < 0.012 * recorded.planned);
-    // It has a batch of its own, too, and Gloo's threads give back their copies a moment sooner or later.
+    // It also has its own batch, and Gloo's threads free their copies at varying times.
     CHECK(recorded.measured <= 1.003 * eager + recorded.gather + recorded.waste);
   }
 }
 
-// An eager step that keeps some activations peaks between those that keep all and none. REQUIRES a model
-// whose step peaks in its activations: not one that peaks in the update, whatever they are.
+// Checks that an eager step that saves some activations peaks between steps that save all and none.
+// REQUIRES: a model whose step peaks in its activations, not in the update.
 inline void check_selective(int ranks, const Words& model) {
   const Place place;
   const double none = eager_takes(place, ranks, model, "none", "op");

@@ -1,5 +1,6 @@
-// Runs whose linear layers of one input are one product: the interpreter's bits in a replay, the numbers of a
-// run with a product for each, and what the log says. A model of small products is where the CPU gains by it.
+// Tests runs that merge linear layers of one input into one product: a replay has the interpreter's
+// bits and the numbers of a run with separate products, and the log reports it. The CPU gains by it
+// in a model with small products.
 #include "tests/run/deepseek.h"
 
 namespace rondo {
@@ -10,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 const Words kFew = {"--compile.numerics=rounds", "--training.steps=3",
                     "--training.seq_len=16",     "--training.local_batch_size=1",
                     "--validation.enable=false", "--metrics.verbosity=detailed"};
-// Gradients of weights are cast, so that they may be slices.
+// Casts gradients of weights, so that they may be slices.
 const Words kTensor = {"--parallelism.tensor_parallel_degree=2", "--training.mixed_precision_param=bfloat16"};
 
 void check_merged(const Place& place, const Words& flags, const std::string& said, const char* tolerance) {
@@ -20,14 +21,14 @@ void check_merged(const Place& place, const Words& flags, const std::string& sai
   CHECK_THAT(output, ContainsSubstring("train_step: merged " + said));
 }
 
-TEST_CASE("ranks that shard or share Llama have the numbers of a product for each linear layer") {
+TEST_CASE("sharded and tensor-parallel Llama has the numbers of separate products") {
   const Words heads = {"--model.dim=32", "--model.n_heads=8", "--model.n_kv_heads=2",
                        "--model.vocab_size=260"};
   check_merged(Place(), heads, "6 linear layers into 2", "1e-5");
   check_merged(Place(), heads + kTensor, "10 linear layers into 4", "4e-3");
 }
 
-TEST_CASE("ranks that shard or share DeepSeek have the numbers of a product for each linear layer") {
+TEST_CASE("sharded and tensor-parallel DeepSeek has the numbers of separate products") {
   const Place place(kTinyDeepSeek);
   check_merged(place, {}, "4 linear layers into 2", "1e-5");
   check_merged(place, kTensor + Words{"--model.n_heads=4", "--model.vocab_size=260"},

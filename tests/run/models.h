@@ -1,4 +1,4 @@
-// Small models for tests of whole runs: those beside Llama 3 (runs.h) and DeepSeek-V3 (deepseek.h).
+// Small models for tests of whole runs, other than Llama 3 (runs.h) and DeepSeek-V3 (deepseek.h).
 #pragma once
 
 #include <catch2/generators/catch_generators_range.hpp>

@@ -1,4 +1,4 @@
-// A falling loss of every debug model, and the ladder of bits. Label `full`.
+// Tests that the loss of every debug model falls, and the bitwise ladder. Label `full`.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/deepseek.h"

@@ -1,6 +1,6 @@
-// The models beside Llama 3 and DeepSeek-V3 through whole runs: the same bits eager and recomputed as
-// replayed, on ranks that share layers and experts, and weights that leave and come back. Layouts:
-// prove_test.cpp.
+// Tests the models other than Llama 3 and DeepSeek-V3 in whole runs: the same bits eager,
+// recomputed and replayed, with tensor and expert parallelism, and exported and imported weights.
+// prove_test.cpp has layouts.
 #include "tests/run/models.h"
 
 #include "tests/run/checkpoints.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("every model has the same bits eager and replayed, and its weights come back from Hugging Face") {
+TEST_CASE("every model has the same bits eager and replayed, and its weights return from Hugging Face") {
   const SmallModel model = GENERATE(from_range(small_models()));
   INFO(model.name);
   const Place place(model.toml);

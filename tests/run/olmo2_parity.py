@@ -7,7 +7,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, num_hidden_l
              num_key_value_heads=4, max_position_embeddings=128, rms_norm_eps=1e-6, tie_word_embeddings=False,
              pad_token_id=None, eos_token_id=1, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "one key head for each query head": ({}, 33, {}),
     "grouped queries": (dict(num_attention_heads=8, num_key_value_heads=2), 33, {}),

@@ -1,6 +1,7 @@
-// A library for LD_PRELOAD: in processes whose RANK is OTHER_COSINE_RANK, cos() is another function. A rank
-// whose learning rate decays by it takes other steps than its replicas: the drift that a machine which
-// computes wrongly would cause. Where it is SLOW_COSINE_RANK, cos() takes a fifth of a second.
+// A library for LD_PRELOAD: in processes whose RANK is OTHER_COSINE_RANK, cos() is another
+// function. A rank whose learning rate decays by it drifts from its replicas, as on a machine
+// that computes wrong numbers. In processes whose RANK is SLOW_COSINE_RANK, cos() takes a fifth
+// of a second.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,8 +1,8 @@
 """Models of transformers against Rondo, on CPU and in fp32: logits and the gradients of all parameters.
 
-transformers makes models of many shapes with random weights and saves them as it saves any model; `rondo logits` reads
-them. A difference is the largest absolute difference of a tensor's elements, divided by the largest absolute element of
-that tensor, or of those that it is measured with. A family of models is a Family below; see llama_parity.py.
+transformers creates models of many shapes with random weights and saves them; `rondo logits` reads them. A difference
+is the largest absolute difference of a tensor's elements, divided by the largest absolute element of that tensor, or of
+the tensors that it is measured with. A family of models is a Family below; see llama_parity.py.
 """
 import dataclasses
 import os
@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from transformers.utils import logging
 
-# fp32 keeps 6e-8. Sums in other orders make 7e-6 of that at most (measured on x86-64).
+# fp32 has a precision of 6e-8. Sums in other orders differ by at most 7e-6 (measured on x86-64).
 TOLERANCE = 2e-5
 
 
@@ -27,8 +27,8 @@ class Family:
     config: type
     model: type
     small: dict   # the fields of every shape
-    # name: (fields that differ from `small`, tokens in a sequence, how it is saved: dtype, save_pretrained's options,
-    # and what `rewrite` takes)
+    # name: (fields that differ from `small`, tokens in a sequence, options of saving: dtype, save_pretrained's options,
+    # and arguments of `rewrite`)
     shapes: dict
     # Called as rewrite(folder, **options) after a model was saved; returns the folder that transformers can read.
     rewrite: Callable = lambda folder: folder
@@ -59,7 +59,7 @@ def make_model(family, fields):
 
 
 def save(family, model, folder, dtype=torch.float32, **how):
-    """Saves it in `dtype`, and returns what transformers makes of the files in fp32."""
+    """Saves the model in `dtype`, and returns the model that transformers reads from the files in fp32."""
     rewriting = {name: how.pop(name) for name in family.rewrite_options if name in how}
     model.to(dtype).save_pretrained(folder, **how)
     if "max_shard_size" in how:
@@ -74,7 +74,7 @@ def difference(ours, theirs, scale):
 
 
 def compare(family, rondo, folder, fields, length, how):
-    """(difference of the logits, largest difference of a gradient and its name)"""
+    """Returns (difference of the logits, largest difference of a gradient and its name)."""
     model = save(family, make_model(family, fields), folder, **how)
     tokens = torch.randint(model.config.vocab_size, (3, length))
     (folder / "tokens.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in tokens.tolist()))
@@ -100,7 +100,7 @@ def compare(family, rondo, folder, fields, length, how):
 
 
 def in_scratch(test):
-    """Calls test(RONDO, an empty folder) with the program that the command line names; exits 1 after any failure."""
+    """Calls test(RONDO, an empty folder) with the program of the command line; exits with 1 after any failure."""
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     torch.manual_seed(1)
@@ -111,7 +111,7 @@ def in_scratch(test):
 
 
 def compare_all(family):
-    """The main program of a family: prints the differences, and exits 1 where one is above the tolerance."""
+    """Runs a family: prints the differences, and exits with 1 if one is above the tolerance."""
     def test(rondo, scratch):
         failures = 0
         for number, (name, (fields, length, how)) in enumerate(family.shapes.items()):

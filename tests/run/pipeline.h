@@ -1,5 +1,5 @@
-// A pipeline beside accumulation: the same layout of ranks without stages, which sees each microbatch in
-// turn.
+// Compares a pipeline with accumulation: the same layout of ranks without stages, which runs one
+// microbatch after the other.
 #pragma once
 
 #include "tests/run/checkpoints.h"
@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// Sums of another number of threads round otherwise. Before the first run of this process.
+// Fixes the number of threads, which changes the rounding of sums. Called before the first run of
+// this process.
 inline const int kOneThreadEach = setenv("OMP_NUM_THREADS", "1", 1);
 inline constexpr int kMicrobatches = 4, kPipelineSteps = 4;
 inline const Words kSavesEverySecond = {"--checkpoint.enable=true", "--checkpoint.interval=2",
@@ -18,7 +19,7 @@ inline const Words kSavesEverySecond = {"--checkpoint.enable=true", "--checkpoin
 inline const Words kSchedules = {"GPipe",         "1F1B",     "Interleaved1F1B", "InterleavedZeroBubble",
                                  "ZBVZeroBubble", "DualPipeV"};
 
-// Two rounds of GPipe on two ranks, which is no schedule with a name.
+// Two rounds of GPipe on two ranks, a schedule without a name.
 inline Words schedule_of_csv(const Place& place) {
   write_text(place / "rounds.csv",
              "0F0,0F1,,,0B0,0B1,0F2,0F3,,,0B2,0B3\n"
@@ -40,7 +41,7 @@ inline Words pipelines(int degree, int microbatches = kMicrobatches) {
                                    fmt::format("--parallelism.pipeline_parallel_degree={}", degree)};
 }
 
-// Losses, norms and losses of validation on all steps, and all that the last checkpoint holds.
+// Compares losses, norms and validation losses on all steps, and the last checkpoints.
 inline void check_equals(const Place& place, const std::string& accumulated, const std::string& pipeline) {
   INFO(pipeline);
   const auto ours = place.metrics(pipeline), theirs = place.metrics(accumulated);
@@ -60,7 +61,7 @@ inline void check_equals(const Place& place, const std::string& accumulated, con
   CHECK(check_same_tensors(place / accumulated / last, place / pipeline / last) > 50);
 }
 
-// A copy of the run, to go on from its second step.
+// Copies a run, to resume from its second step.
 inline void forget_the_last(const Place& place, const std::string& run, const std::string& copy) {
   std::filesystem::copy(place / run, place / copy, std::filesystem::copy_options::recursive);
   std::filesystem::remove_all(place / copy / fmt::format("checkpoint/step-{}", kPipelineSteps));

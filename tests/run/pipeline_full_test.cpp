@@ -1,5 +1,5 @@
-// Every schedule of a pipeline with every model on every kind of ranks has the bits of accumulation, and
-// torchtitan's own tests of pipelines run with the debug models. Label `full`.
+// Tests every schedule of a pipeline with every model on every kind of layout against the bits of
+// accumulation, and torchtitan's tests of pipelines with the debug models. Label `full`.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/pipeline.h"
@@ -23,7 +23,7 @@ struct Kind {
 const std::vector<Kind> kKinds = {
     {"fsdp", 1, 2}, {"tp", 1, 1, 2}, {"cp", 1, 1, 1, 2}, {"hsdp", 2, 2}, {"ep", 1, 2, 1, 1, 2}};
 
-// Each way to run a step with each schedule of each kind in turn.
+// Combines each setting of a step with the schedules of each kind in turn.
 Words way_to_run(std::size_t number) {
   const std::vector<Words> executors = {kReplay, kInterpreter, kEager};
   return executors[number % executors.size()] +
@@ -75,10 +75,10 @@ TEST_CASE("pipelines of four and of eight ranks have the bits of accumulation") 
 }
 
 // torchtitan's integration tests of pipelines, by their flags.
-TEST_CASE("torchtitan's tests of pipelines train the debug models and have the bits of accumulation") {
+TEST_CASE("torchtitan's tests of pipelines train the debug models with the bits of accumulation") {
   struct Flavor {
     std::string model, schedule;
-    int ranks, data;  // of a stage; of these, with rows of their own
+    int ranks, data;  // of a stage; those with different rows
     Words flags;
   };
   const auto degree = [](const std::string& of, int ranks) {

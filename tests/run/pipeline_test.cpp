@@ -1,5 +1,5 @@
-// Pipelines have the bits of accumulation, whichever schedule and executor plays them. Layouts are chosen so
-// that each schedule, model and setting is met; pipeline_full_test.cpp has the matrix.
+// Tests that pipelines have the bits of accumulation with any schedule and executor. The layouts
+// contain each schedule, model and setting; pipeline_full_test.cpp has the matrix.
 #include "tests/run/pipeline.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-// Finds the processes of a run: every one inherits a mark that the test put into the environment.
+// Finds the processes of a run by a mark in their environment, which they inherit from the test.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// The words of `rondo launch ...` as launch::Launch takes them.
+// Returns the words of `rondo launch ...` in the form of launch::Launch.
 inline std::vector<std::string> without_launch(const std::vector<std::string>& words) {
   return {words.begin() + 1, words.end()};
 }
@@ -25,9 +25,10 @@ class Mark {
 
   std::pair<std::string, std::string> setting() const { return {kVariable, value_}; }
 
-  // Alive ones; zombies only wait for init. `variable`: only those that have this entry, such as "RANK=1".
+  // Returns the processes that are alive; zombies are not. `variable`: only processes with this
+  // entry, such as "RANK=1".
   std::vector<int> processes(const std::string& variable = "") const {
-    std::vector<int> found;
+    std::vector<int> pids;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
@@ -35,9 +36,9 @@ class Mark {
       const std::string environment = '\0' + text_of(entry.path() / "environ");
       if (!has(environment, std::string(kVariable) + "=" + value_)) continue;
       if (!variable.empty() && !has(environment, variable)) continue;
-      if (!launch::is_gone(std::stoi(name))) found.push_back(std::stoi(name));
+      if (!launch::is_gone(std::stoi(name))) pids.push_back(std::stoi(name));
     }
-    return found;
+    return pids;
   }
   bool all_gone() const {
     return launch::holds_soon([&] { return processes().empty(); });

@@ -1,5 +1,5 @@
-// What a run writes about itself on request: traces, memory snapshots, and the collectives before a lost
-// peer.
+// Tests the records that a run writes on request: traces, memory snapshots, and the collectives
+// before a lost peer.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -23,11 +23,11 @@ nlohmann::json json_of(const fs::path& file) {
 }
 
 std::set<std::string> files_below(const fs::path& folder) {
-  std::set<std::string> found;
-  if (!fs::exists(folder)) return found;
+  std::set<std::string> paths;
+  if (!fs::exists(folder)) return paths;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) found.insert(fs::relative(entry.path(), folder));
-  return found;
+    if (entry.is_regular_file()) paths.insert(fs::relative(entry.path(), folder));
+  return paths;
 }
 
 struct Event {
@@ -50,7 +50,7 @@ std::size_t count(const std::vector<Event>& events, const std::string& name) {
       std::count_if(events.begin(), events.end(), [&](const Event& event) { return event.name == name; }));
 }
 
-// Whether an event `inner` lies in one `outer`.
+// Returns whether an event `inner` is within an event `outer`.
 bool nested(const std::vector<Event>& events, const std::string& outer, const std::string& inner) {
   return std::any_of(events.begin(), events.end(), [&](const Event& one) {
     return one.name == outer && std::any_of(events.begin(), events.end(), [&](const Event& other) {
@@ -128,7 +128,7 @@ TEST_CASE("a profile changes no bit, and without one nothing is written") {
     CHECK_FALSE(fs::exists(place / "plain" / folder));
 }
 
-TEST_CASE("a trace that cannot be written is a warning that names the file, and the run goes on") {
+TEST_CASE("a trace that cannot be written is a warning that names the file, and the run continues") {
   const Place place;
   fs::create_directories(place / "run");
   write_text(place / "run/traces", "a file where a folder must be");
@@ -140,7 +140,7 @@ TEST_CASE("a trace that cannot be written is a warning that names the file, and 
              ContainsSubstring("traces/iteration_4/rank0_trace.json; the run continues without it"));
 }
 
-TEST_CASE("a memory snapshot says whose the memory is") {
+TEST_CASE("a memory snapshot names the users of memory") {
   const Place place;
   must_end_well(place.launch(
       2, "run",
@@ -175,7 +175,7 @@ TEST_CASE("a memory snapshot says whose the memory is") {
 
 TEST_CASE("a rank that runs out of memory in a step writes a snapshot of that step") {
   const Place place;
-  // All but the logits fits: 4096 tokens of 250000 numbers.
+  // Everything except the logits fits: 4096 tokens of 250000 numbers.
   const Words words =
       Words{kRondo} + place.train("run", {"--profiling.enable_memory_snapshot=true", "--compile.enable=false",
                                           "--model.vocab_size=250000", "--training.seq_len=2048",
@@ -191,7 +191,7 @@ TEST_CASE("a rank that runs out of memory in a step writes a snapshot of that st
   CHECK(file["state"]["parameters"] > 0);
 }
 
-// Two ranks, one of which is stopped or killed; what rank 0 writes down.
+// Runs two ranks, stops or kills one of them, and returns the record of rank 0.
 nlohmann::json trace_after(const Place& place, const Words& flags, int signal, launch::Finished& end) {
   const Mark mark;
   const Words words =
@@ -207,8 +207,7 @@ nlohmann::json trace_after(const Place& place, const Words& flags, int signal, l
   return fs::exists(file) ? json_of(file) : nlohmann::json();
 }
 
-TEST_CASE(
-    "a rank that waits for one that stands still writes which collective of which module it waits for") {
+TEST_CASE("a rank that waits for one without progress records the collective and the module it waits for") {
   const Words way =
       GENERATE(Words{}, Words{"--compile.executor=interpreter"}, Words{"--compile.enable=false"});
   const Place place;
@@ -225,7 +224,7 @@ TEST_CASE(
   CHECK(waits["waited_s"].get<double>() >= 0.7);
   CHECK(waits["step"] == file["step"]);
   const nlohmann::json& entries = file["entries"];
-  // The first steps' gathers and sums are there by module, each done.
+  // The collectives of the first steps are recorded by module, each complete.
   const auto gathers = [&](const char* phase) {
     return std::count_if(entries.begin(), entries.end(), [&](const nlohmann::json& entry) {
       return entry["step"] == 2 && entry["collective"] == "all_gather" && entry["phase"] == phase &&
@@ -240,8 +239,7 @@ TEST_CASE(
   CHECK(sums);
 }
 
-TEST_CASE(
-    "the ranks that a killed one leaves behind write their collectives, in the folder that was asked for") {
+TEST_CASE("the ranks that remain after a kill record their collectives in the configured folder") {
   const Place place;
   launch::Finished end;
   trace_after(
@@ -254,7 +252,7 @@ TEST_CASE(
   CHECK(file["entries"].size() == 10);
 }
 
-TEST_CASE("without a buffer a lost rank leaves no record") {
+TEST_CASE("without a buffer there is no record of a lost rank") {
   const Place place;
   launch::Finished end;
   CHECK(trace_after(place, {"--comm.trace_buf_size=0"}, SIGSTOP, end).is_null());

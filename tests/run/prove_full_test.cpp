@@ -1,4 +1,5 @@
-// Every layout of up to 8 ranks and every way to train, for every model, against one rank. Label `full`.
+// Tests every layout of up to 8 ranks and every setting of training, for every model, against one
+// rank. Label `full`.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/run/runs.h"
@@ -16,14 +17,14 @@ void prove_all(const std::string& model) {
   CHECK(proved.exit_code == 0);
 }
 
-TEST_CASE("Llama 3 equals one rank in every layout and every way to train") { prove_all("llama3"); }
-TEST_CASE("DeepSeek-V3 equals one rank in every layout and every way to train") { prove_all("deepseek_v3"); }
-TEST_CASE("Qwen3 equals one rank in every layout and every way to train") { prove_all("qwen3"); }
-TEST_CASE("Qwen3 MoE equals one rank in every layout and every way to train") { prove_all("qwen3_moe"); }
-TEST_CASE("OLMo 2 equals one rank in every layout and every way to train") { prove_all("olmo2"); }
-TEST_CASE("gpt-oss equals one rank in every layout and every way to train") { prove_all("gpt_oss"); }
-TEST_CASE("Llama 4 equals one rank in every layout and every way to train") { prove_all("llama4"); }
-TEST_CASE("blockwise float8 equals one rank in layouts of every kind, and ways to train") {
+TEST_CASE("Llama 3 equals one rank in every layout with every setting") { prove_all("llama3"); }
+TEST_CASE("DeepSeek-V3 equals one rank in every layout with every setting") { prove_all("deepseek_v3"); }
+TEST_CASE("Qwen3 equals one rank in every layout with every setting") { prove_all("qwen3"); }
+TEST_CASE("Qwen3 MoE equals one rank in every layout with every setting") { prove_all("qwen3_moe"); }
+TEST_CASE("OLMo 2 equals one rank in every layout with every setting") { prove_all("olmo2"); }
+TEST_CASE("gpt-oss equals one rank in every layout with every setting") { prove_all("gpt_oss"); }
+TEST_CASE("Llama 4 equals one rank in every layout with every setting") { prove_all("llama4"); }
+TEST_CASE("blockwise float8 equals one rank in layouts of every kind, with every setting") {
   const std::string float8 =
       ",model.converters=float8,quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_name="
       "blockwise,"
@@ -39,7 +40,7 @@ TEST_CASE("blockwise float8 equals one rank in layouts of every kind, and ways t
   INFO(proved.output);
   CHECK(proved.exit_code == 0);
 }
-TEST_CASE("Kimi K2 equals one rank in every layout and every way to train") { prove_all("kimi_k2"); }
+TEST_CASE("Kimi K2 equals one rank in every layout with every setting") { prove_all("kimi_k2"); }
 
 }  // namespace
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// `rondo prove` on real ranks: layouts of all models equal one rank, and what does not is found and named.
+// Tests `rondo prove` on real ranks: layouts of all models equal one rank, and differences
+// are named.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -62,14 +63,14 @@ TEST_CASE("layouts of DeepSeek-V3 equal one rank, and tokens go to the same expe
 }
 
 TEST_CASE(
-    "layouts of models with norms of queries and keys equal one rank, those that divide such a norm too") {
+    "layouts of models with norms of queries and keys equal one rank, also if they divide such a norm") {
   all_hold(prove_layouts("qwen3", {"dp_shard=2,tp=2,compile.numerics=rounds"}), 1);
   all_hold(prove_layouts("olmo2", {"tp=3,compile.memory_policy=full", "dp_shard=2,tp=2,accumulate=2"}), 2);
   all_hold(prove_layouts("qwen3_moe", {"dp_shard=2,tp=2,ep=4"}), 1);
   all_hold(prove_layouts("gpt_oss", {"dp_shard=2,tp=2,ep=2"}), 1);
 }
 
-TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, and resume the others") {
+TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, and resume other layouts") {
   const std::string standard = ",parallelism.expert_parallel_comm_backend=standard",
                     bounded = ",parallelism.expert_capacity_factor=1.1";
   const Words of_qwen = {"dp_shard=2,tp=2,etp=2,compile.numerics=rounds",
@@ -80,23 +81,24 @@ TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, a
                              "dp_shard=2,tp=2,ep=2,etp=2/dp_shard=2,ep=2",
                              "dp_shard=2,tp=2,ep=4/dp_shard=2,tp=2,etp=2"};
   all_hold(prove_layouts("deepseek_v3", of_deepseek), of_deepseek.size());
-  // Gates and ups of one matrix, beside each other or in turn; biases, of which one is of partial sums.
-  const Words of_fused = {"dp_shard=4,tp=2,ep=2,etp=2" + bounded,
-                          "dp_shard=2,tp=2,ep=2,etp=2,model.n_experts=2,model.top_k=1",  // an expert a rank
-                          "dp_shard=2,tp=2,ep=2,etp=2,compile.memory_policy=full,"
-                          "compile.full_recompute_all_to_all=true" +
-                              standard + "/tp=3,etp=3,accumulate=2"};
+  // Gates and ups of one matrix, in two blocks or alternating; biases, one of them of partial sums.
+  const Words of_fused = {
+      "dp_shard=4,tp=2,ep=2,etp=2" + bounded,
+      "dp_shard=2,tp=2,ep=2,etp=2,model.n_experts=2,model.top_k=1",  // one expert per rank
+      "dp_shard=2,tp=2,ep=2,etp=2,compile.memory_policy=full,"
+      "compile.full_recompute_all_to_all=true" +
+          standard + "/tp=3,etp=3,accumulate=2"};
   for (const char* model : {"gpt_oss", "llama4"}) all_hold(prove_layouts(model, of_fused), of_fused.size());
 }
 
-TEST_CASE("layouts of Llama 4 equal one rank, over documents and with two experts a token, too") {
+TEST_CASE("layouts of Llama 4 equal one rank, also over documents and with two experts per token") {
   all_hold(prove_layouts("llama4", {"dp_shard=2,tp=2,ep=4,accumulate=2",
                                     "tp=2,training.document_attention=true,compile.memory_policy=full",
                                     "dp_shard=2,ep=2,model.top_k=2,compile.numerics=rounds"}),
            3);
 }
 
-TEST_CASE("layouts that share sequences equal one rank, with every mask, balance and way to attend") {
+TEST_CASE("layouts with context parallelism equal one rank, with every mask, balance and exchange") {
   const std::string heads = ",parallelism.context_parallel_rotate_method=alltoall",
                     documents = ",training.document_attention=true",
                     dealt = documents + ",parallelism.context_parallel_load_balancer=documents";
@@ -110,12 +112,13 @@ TEST_CASE("layouts that share sequences equal one rank, with every mask, balance
   const Words of_deepseek = {"dp_shard=2,cp=2,ep=4,model.sequence_balance_coeff=0.1" + documents,
                              "cp=2,tp=2,ep=2,etp=2", "cp=2,ep=2" + heads};
   all_hold(prove_layouts("deepseek_v3", of_deepseek), of_deepseek.size());
-  const Words of_gpt_oss = {"cp=2,tp=2" + documents, "dp_shard=2,cp=2,ep=2" + heads};  // windows and sinks
-  all_hold(prove_layouts("gpt_oss", of_gpt_oss), of_gpt_oss.size());
+  const Words gpt_oss_layouts = {"cp=2,tp=2" + documents,
+                                 "dp_shard=2,cp=2,ep=2" + heads};  // windows and sinks
+  all_hold(prove_layouts("gpt_oss", gpt_oss_layouts), gpt_oss_layouts.size());
 }
 
-// A block of 128 lies in one rank, so every rank rounds what one rank would; a scale of a whole matrix does
-// not.
+// A block of 128 is on one rank, so every rank rounds as one rank does. A scale of a whole matrix
+// is not.
 TEST_CASE("layouts that leave a rank one head, or one hidden element of an expert, equal one rank") {
   const std::string by_heads = "tp=2,cp=2,parallelism.context_parallel_rotate_method=alltoall";
   all_hold(prove_layouts("llama3", {by_heads + ",model.n_heads=4,model.n_kv_heads=2"}), 1);
@@ -123,7 +126,7 @@ TEST_CASE("layouts that leave a rank one head, or one hidden element of an exper
   all_hold(prove_layouts("deepseek_v3", {"tp=2,etp=2,model.n_heads=2,model.moe_hidden_dim=2"}), 1);
 }
 
-TEST_CASE("layouts with blockwise float8 equal one rank, and those with a scale a matrix do not") {
+TEST_CASE("layouts with blockwise float8 equal one rank, and layouts with a scale per matrix do not") {
   const auto in_float8 = [](const std::string& layout, const std::string& recipe) {
     return layout +
            ",model.converters=float8,quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_"
@@ -138,8 +141,8 @@ TEST_CASE("layouts with blockwise float8 equal one rank, and those with a scale 
   CHECK(other.exit_code == 8);
 }
 
-// The second rank's learning rate decays otherwise.
-TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
+// The learning rate of the second rank decays differently.
+TEST_CASE("a rank that computes other numbers is detected, and the first difference is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);
   setenv("OTHER_COSINE_RANK", "1", 1);
   const ProgramResult proved =
@@ -153,7 +156,7 @@ TEST_CASE("a rank that computes with other numbers is found, and what differs fi
                                 ContainsSubstring("elements differ, from 19"));
 }
 
-TEST_CASE("rondo prove refuses layouts that the small model cannot have, and says which ones it can") {
+TEST_CASE("rondo prove refuses layouts that the small model cannot have, and lists those it can") {
   const ProgramResult refused = prove("llama3", {"--layout", "tp=5"});
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.output,
@@ -164,7 +167,7 @@ TEST_CASE("rondo prove refuses layouts that the small model cannot have, and say
              ContainsSubstring("must be a folder that is empty"));
 }
 
-TEST_CASE("a layout that a rule forbids is refused with 3, and no number is printed of it") {
+TEST_CASE("a layout that a rule forbids is refused with 3, without any numbers") {
   const ProgramResult run = prove_layouts("llama3", {"dp_shard=2,training.seq_len=0"});
   INFO(run.output);
   CHECK(run.exit_code == 3);
@@ -172,25 +175,25 @@ TEST_CASE("a layout that a rule forbids is refused with 3, and no number is prin
                              ContainsSubstring("0 of 1 layouts equal one rank, 1 is refused by a rule; "));
 }
 
-TEST_CASE("layouts whose keys change the model, and routers whose gradients are noise, equal one rank") {
+TEST_CASE("layouts whose keys change the model, and routers with gradients of noise, equal one rank") {
   all_hold(prove_layouts("llama3", {"dp_shard=2,model.tie_embeddings=true"}), 1);
   all_hold(prove_layouts("qwen3_moe", {"tp=2,model.top_k=1"}), 1);
 }
 
-TEST_CASE("the job of a pipeline whose experts may overflow is proved with room for all rows") {
+TEST_CASE("a pipeline whose experts may overflow is proved with room for all rows") {
   all_hold(
       prove("deepseek_v3", {"--world", "2", "--parallelism.pipeline_parallel_degree=2",
                             "--parallelism.expert_capacity_factor=1", "--parallelism.expert_overflow=drop"}),
       1);
 }
 
-TEST_CASE("rondo prove --json tells a program of each layout and of all") {
+TEST_CASE("rondo prove --json reports each layout and the result of all") {
   const ProgramResult proved = prove("llama3", {"--layout", "one rank", "--json"});
   REQUIRE(proved.exit_code == 0);
-  const nlohmann::json told = nlohmann::json::parse(proved.output);
-  CHECK(told["holds"] == true);
-  CHECK(told["layouts"][0]["layout"] == "one rank");
-  CHECK(told["layouts"][0]["gradients"] == 0);
+  const nlohmann::json report = nlohmann::json::parse(proved.output);
+  CHECK(report["holds"] == true);
+  CHECK(report["layouts"][0]["layout"] == "one rank");
+  CHECK(report["layouts"][0]["gradients"] == 0);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, moe_intermediate_size=48, num_hidde
              max_position_embeddings=128, rms_norm_eps=1e-6, tie_word_embeddings=False,
              rope_parameters={"rope_type": "default", "rope_theta": 1e6})
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "three of eight experts": ({}, 33, {}),
     "scores that do not add up to one": (dict(norm_topk_prob=False), 33, {}),

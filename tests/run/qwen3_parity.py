@@ -7,7 +7,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, num_hidden_l
              num_key_value_heads=2, head_dim=24, max_position_embeddings=128, rms_norm_eps=1e-6,
              tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
 
-# As Family says.
+# Family.shapes of this family.
 SHAPES = {
     "heads wider than dim / n_heads": ({}, 33, {}),
     "one key head for each query head": (dict(num_key_value_heads=4), 33, {}),

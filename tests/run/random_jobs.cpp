@@ -1,5 +1,5 @@
-// Sizes follow from degrees, so that few draws are refused: heads are a small multiple of the ranks that
-// share them, most often once.
+// Draws degrees first and sizes from them, so that few draws are refused. Heads are a small
+// multiple of the ranks that share them, most often 1.
 #include "tests/run/random_jobs.h"
 
 #include <fmt/format.h>
@@ -84,9 +84,9 @@ class Draw {
   }
 
   void sizes() {
-    const int sharers = exchanges_heads_ ? tensor_ * context_ : tensor_;
+    const int head_ranks = exchanges_heads_ ? tensor_ * context_ : tensor_;
     const int groups = tensor_ * (exchanges_heads_ ? one_of({1, context_}) : one_of({1, 1, 2})),
-              heads = std::lcm(groups, sharers) * one_of({1, 1, 2});
+              heads = std::lcm(groups, head_ranks) * one_of({1, 1, 2});
     set("model.n_heads", heads);
     if (model_.has_latents) {
       set("model.qk_nope_head_dim", one_of({2, 5}));
@@ -178,7 +178,7 @@ class Draw {
   bool exchanges_heads_ = false, is_float8_ = false;
 };
 
-// Returns what a command said of an error, without the words before it.
+// Returns the error in the output of a command, without the words before it.
 std::string reason_of(const std::string& output) {
   const std::size_t at = output.find("error: ");
   return at == output.npos ? output : output.substr(at);
@@ -205,12 +205,12 @@ std::string check_agrees_with_plan(const RandomJob& job) {
 }
 
 void check_bits(const Place& place, const RandomJob& job) {
-  const auto play = [&](const std::string& name, const Words& how) {
+  const auto play = [&](const std::string& name, const Words& executor_flags) {
     const ProgramResult run =
         rondo::play(job.ranks, Words{job.config, "--training.dataset_path=" + (place / "corpus").string(),
                                      "--job.dump_folder=" + (place / name).string(), "--training.steps=2",
                                      "--debug.hash_every=1", "--metrics.log_freq=1", "--compile.dump=none"} +
-                                   job.flags + how);
+                                   job.flags + executor_flags);
     INFO(job.text() << "\n" << name << ": " << run.output);
     CHECK(run.exit_code == 0);
     return run.exit_code == 0;

@@ -1,5 +1,5 @@
-// Random jobs: models down to one of everything that ranks divide, layouts, schedules and ways to train. A
-// seed gives the same job on every machine.
+// Draws random jobs: models as small as one of each dimension that ranks divide, layouts, schedules
+// and settings. A seed gives the same job on every machine.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@
 namespace rondo {
 
 struct RandomJob {
-  std::string config;  // the file, of the smallest of a kind of model
+  std::string config;  // the file of a debug model
   Words flags;         // of `rondo train`
   int ranks = 1;
-  bool rounds = false;       // an eager run has other bits
-  bool is_eager = false;     // has no graph
-  std::string text() const;  // a command that can be typed
+  bool rounds = false;       // an eager run has different bits
+  bool is_eager = false;     // without a graph
+  std::string text() const;  // the job as a command
 };
 
 // Draws a job of at most `most_ranks` ranks. Rules between its keys may refuse it.
 RandomJob random_job(std::uint64_t seed, int most_ranks);
 
-// Requires that `config check` and `plan` say the same of a job. Returns why they refuse it; "": it is valid.
+// Requires that `config check` and `plan` agree about a job. Returns why they refuse it; "" if it
+// is valid.
 std::string check_agrees_with_plan(const RandomJob& job);
 
-// Trains two steps of a job that `config check` calls valid, in eager, interpreter and replay, and requires
-// that they have the same bits.
+// Trains two steps of a job that `config check` accepts, in eager, interpreter and replay, and
+// requires the same bits.
 void check_bits(const Place& place, const RandomJob& job);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Many random jobs. RONDO_DRAWS_BY_PLAN (300) and RONDO_DRAWS_BY_TRAIN (40) say how many, RONDO_DRAWS_SEED
-// (1) which one comes first; a failure prints the job's command. Label `full`.
+// Tests many random jobs: RONDO_DRAWS_BY_PLAN (300) and RONDO_DRAWS_BY_TRAIN (40) of them, from
+// RONDO_DRAWS_SEED (1) on. A failure prints the job's command. Label `full`.
 #include <cstdio>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ std::uint64_t number_of(const char* variable, std::uint64_t usual) {
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
 }
 
-TEST_CASE("config check and plan say the same of many random jobs") {
+TEST_CASE("config check and plan agree about many random jobs") {
   const std::uint64_t first = number_of("RONDO_DRAWS_SEED", 1), draws = number_of("RONDO_DRAWS_BY_PLAN", 300);
   std::uint64_t valid = 0;
   for (std::uint64_t seed = first; seed < first + draws; ++seed) {

@@ -1,10 +1,10 @@
-// A fixed sample of the random jobs that random_jobs_full_test.cpp draws.
+// Tests a fixed sample of the random jobs of random_jobs_full_test.cpp.
 #include "tests/run/random_jobs.h"
 
 namespace rondo {
 namespace {
 
-TEST_CASE("config check and plan say the same of random jobs") {
+TEST_CASE("config check and plan agree about random jobs") {
   int valid = 0;
   for (std::uint64_t seed = 1; seed <= 12; ++seed)
     valid += check_agrees_with_plan(random_job(seed, 16)).empty();

@@ -1,4 +1,4 @@
-// Most runs of the tests are tiny: their ranks stay alive between them (launch/rank_pool.h).
+// Keeps ranks alive between runs, since most runs of the tests are tiny (launch/rank_pool.h).
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// A pool for each number of ranks. The first call for a number starts it; a run that fails ends it.
+// Runs a job in the pool for its number of ranks. The first call for a number starts the pool; a
+// failed run ends it.
 ProgramResult play(int ranks, const std::vector<std::string>& flags);
 
 }  // namespace rondo

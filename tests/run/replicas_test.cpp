@@ -1,5 +1,6 @@
-// Replicas of the model (DDP), of one that is sharded (HSDP): the ladder, other layouts, checkpoints. With
-// debug.hash_every each of these runs also compares the bits of all replicas at every step.
+// Tests replicas of a model (DDP) and of a sharded model (HSDP): the ladder, other layouts,
+// checkpoints. With debug.hash_every each of these runs also compares the bits of all replicas at
+// every step.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/checkpoints.h"
@@ -12,7 +13,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-// The last columns hold every pair of settings; ladder_full_test.cpp has all of them.
+// The last columns contain every pair of settings; ladder_full_test.cpp has all points.
 TEST_CASE("replicas have the same bits eager, interpreted and replayed") {
   climb({2, false, false, false, true}, Grid{2, 1}.flags());
   climb({4, true, true, false, false}, Grid{4, 1}.flags());
@@ -26,7 +27,7 @@ TEST_CASE("replicas that reduce in bfloat16 have the same bits eager, interprete
       Grid{2, 2}.flags() + Words{"--training.mixed_precision_reduce=bfloat16", "--training.dtype=bfloat16"});
 }
 
-TEST_CASE("with replicas leaving out a pass, and a group of its own for gathers, changes no bit") {
+TEST_CASE("with replicas neither leaving out a pass nor a separate group for gathers changes a bit") {
   const Place place;
   const Point point{4, true, false, false, true};
   const Words grid = Grid{2, 2}.flags();
@@ -39,7 +40,8 @@ TEST_CASE("with replicas leaving out a pass, and a group of its own for gathers,
     check_equal(place, "all", other);
 }
 
-// The same global batch of 12 sequences: one step of one microbatch, more of one sequence a microbatch.
+// Flags for the same global batch of 12 sequences: in one microbatch, or in microbatches of
+// one sequence.
 void run_on(const Place& place, const Grid& grid, const std::string& name, int steps) {
   place.play(
       grid.ranks(), name,
@@ -65,7 +67,7 @@ TEST_CASE("replicas have the loss and gradient norm of 1 rank, in one microbatch
 }
 
 TEST_CASE(
-    "all layouts begin with the same weights, and a rank of the first replica writes each of them once") {
+    "all layouts start from the same weights, and a rank of the first replica writes each of them once") {
   const Place place;
   const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
   place.play(1, "one", seed);
@@ -98,7 +100,7 @@ TEST_CASE("a resumed run of replicas has the bits of one that never stopped") {
 }
 
 TEST_CASE(
-    "any layout takes over every bit of weights and optimizer of any other, and goes on with its samples") {
+    "any layout restores every bit of weights and optimizer of any other, and continues with its samples") {
   const Place place;
   const Words there = {"--checkpoint.initial_load_model_only=false"};
   place.play(4, "first", Grid{2, 2}.flags() + kSavesReplicas + steps(12));
@@ -114,7 +116,7 @@ TEST_CASE(
     CHECK(check_same_tensors(before, after) > 21);
     before = after;
   }
-  // And trains on.
+  // Training continues.
   place.play(4, "straight", Grid{2, 2}.flags() + kSavesReplicas + steps(16));
   place.play(3, "first", Grid{1, 3}.flags() + kSavesReplicas + steps(14));
   place.play(4, "first", Grid{4, 1}.flags() + kSavesReplicas + steps(16));
@@ -128,7 +130,7 @@ TEST_CASE(
   }
 }
 
-// Rank 1 steps by another learning rate from the decay's first step on, which is the fourth.
+// Rank 1 has another learning rate from the first step of the decay on, which is step 4.
 TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, with rank and tensor") {
   const auto [check, hash, step] = GENERATE(table<int, int, int>({{6, 0, 6}, {0, 1, 4}}));
   const Place place;
@@ -152,7 +154,7 @@ TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, 
 }
 
 TEST_CASE(
-    "replicas of a stage are compared with each other, and ranks of other stages tell the same tensor") {
+    "replicas of a stage are compared with each other, and ranks of other stages report the same tensor") {
   const Place place;
   const Words words =
       place.launch(4, "run",
@@ -206,7 +208,8 @@ TEST_CASE("a killed rank of any replica ends the run with 137, and nobody surviv
   CHECK(mark.all_gone());
 }
 
-TEST_CASE("degrees that do not make the ranks end with 3 and the arithmetic, before anything is written") {
+TEST_CASE(
+    "degrees whose product is not the ranks end with 3 and the arithmetic, before anything is written") {
   const Place place;
   const ProgramResult run = rondo(place.launch(2, "run", Grid{2, 2}.flags()));
   INFO(run.output);

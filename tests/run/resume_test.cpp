@@ -1,5 +1,5 @@
-// Runs that stop and go on: the same bits as one that never stopped, on the same ranks; the same weights,
-// optimizer and samples on others.
+// Tests resumed runs: the same bits as a run that never stopped, on the same number of ranks; the
+// same weights, optimizer and samples on another.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -15,7 +15,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-// Checkpoints every 5 steps; a schedule of 20 steps however many the run has.
+// Checkpoints every 5 steps; a schedule of 20 steps for any number of steps.
 const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
                        "--lr_scheduler.total_steps=20"};
 
@@ -59,14 +59,14 @@ TEST_CASE(
   CHECK_THAT(resumed.output,
              ContainsSubstring("step-10: 10 of 20 steps are done; steps 11 to 12 are computed again"));
   check_same(place, "straight", "killed");
-  // The folder goes on: one file of metrics, one folder of curves, nothing moved away.
+  // The folder is continued: one file of metrics, one folder of curves, nothing moved away.
   CHECK(lines_of(place / "killed/metrics.superseded.jsonl").size() == 2);
   CHECK(std::distance(fs::directory_iterator(place / "killed/tb"), fs::directory_iterator()) == 2);
   CHECK_FALSE(fs::exists(place / "killed/previous-1"));
   CHECK_THAT(resumed.output, ContainsSubstring("the previous run in this folder ended with 0 at "));
 }
 
-TEST_CASE("another number of ranks takes over every bit of weights and optimizer") {
+TEST_CASE("another number of ranks restores every bit of weights and optimizer") {
   const int ranks = GENERATE(1, 3, 4);
   INFO(ranks);
   const Place place;
@@ -80,7 +80,7 @@ TEST_CASE("another number of ranks takes over every bit of weights and optimizer
   check_same_tensors(from, place / "others/checkpoint/step-12");
 }
 
-TEST_CASE("another number of ranks goes on with the next samples, each of them once") {
+TEST_CASE("another number of ranks continues with the next samples, each of them once") {
   const Place place;
   const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
   place.play(2, "straight", batch + steps(20) + kSaving);
@@ -96,9 +96,9 @@ TEST_CASE("another number of ranks goes on with the next samples, each of them o
   }
 }
 
-TEST_CASE("a run goes on with another batch size where its data left off") {
+TEST_CASE("a run continues with another batch size where its data left off") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(5) + kSaving));  // 4 sequences of 32 tokens a step
+  must_end_well(place.launch(2, "run", steps(5) + kSaving));  // 4 sequences of 32 tokens per step
   must_end_well(place.launch(2, "run", steps(8) + kSaving + Words{"--training.global_batch_size=8"}));
   CHECK(place.metrics("run")[4]["tokens_seen"] == 5 * 4 * 32);
   CHECK(place.metrics("run")[7]["tokens_seen"] == 5 * 4 * 32 + 3 * 8 * 32);
@@ -106,7 +106,7 @@ TEST_CASE("a run goes on with another batch size where its data left off") {
   CHECK(saved.manifest().data["sample"] == 5 * 4 + 3 * 8);
 }
 
-TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") {
+TEST_CASE("a damaged checkpoint is skipped by name for the previous one") {
   const std::string what = GENERATE("shard", "manifest", "mark", "a sample beyond all data");
   INFO(what);
   const Place place;
@@ -115,7 +115,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") 
   const fs::path newest = place / "damaged/checkpoint/step-12";
   if (what == "mark") {
     fs::remove(newest / "COMMITTED");
-  } else if (what == "a sample beyond all data") {  // under a mark that fits
+  } else if (what == "a sample beyond all data") {  // with a matching mark
     nlohmann::json manifest = nlohmann::json::parse(text_of(newest / "manifest.json"));
     manifest["data"]["sample"] = INT64_MAX;
     write_text(newest / "manifest.json", manifest.dump());
@@ -132,7 +132,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") 
   check_same(place, "straight", "damaged");
 }
 
-TEST_CASE("where every checkpoint is damaged the run ends with 5 and does not begin anew") {
+TEST_CASE("if every checkpoint is damaged the run ends with 5 and does not start from step 0") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(10) + kSaving));
   for (const int step : {5, 10}) {
@@ -146,7 +146,7 @@ TEST_CASE("where every checkpoint is damaged the run ends with 5 and does not be
                                  ContainsSubstring("is valid; `rondo checkpoint verify "));
 }
 
-TEST_CASE("a start that is refused says why in one line and leaves the run folder as it was") {
+TEST_CASE("a refused start names the reason in one line and leaves the run folder unchanged") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(5) + kSaving));
   const auto left = [&] {
@@ -173,7 +173,7 @@ TEST_CASE("a start that is refused says why in one line and leaves the run folde
   refused({"--training.tokenizer=/no/such/tokenizer"}, 4, "/no/such/tokenizer");
   refused({"--optimizer.name=Adam"}, 5, "step-5 holds the moments of another optimizer; set optimizer.name");
   refused({"--training.dtype=bfloat16"}, 5, "step-5 holds the optimizer's state in f32");
-  // A mistake changes nothing: the run can still be resumed. Settings that it resumes with are told.
+  // A refused start changes nothing: the run can still be resumed. Changed settings are reported.
   const ProgramResult resumed =
       must_end_well(place.launch(2, "run", steps(6) + kSaving + Words{"--optimizer.lr=0.5"}));
   CHECK_THAT(resumed.output, ContainsSubstring("optimizer.lr: 0.002 in the checkpoint, 0.5 now"));
@@ -191,7 +191,8 @@ TEST_CASE("checkpoint.load_step goes back to that step") {
   check_same(place, "straight", "back");
 }
 
-TEST_CASE("a run that went back goes on from there when it is started again, and what it left is set aside") {
+TEST_CASE(
+    "a run that went back resumes from there when it is started again, and later checkpoints are set aside") {
   const Place place;
   const Words back = {"--checkpoint.load_step=5", "--checkpoint.keep_latest_k=2"};
   must_end_well(place.launch(2, "run", steps(15) + kSaving));
@@ -204,19 +205,19 @@ TEST_CASE("a run that went back goes on from there when it is started again, and
   CHECK(fs::exists(place / "run/checkpoint/step-12/COMMITTED"));
 }
 
-TEST_CASE("what a resume excluded begins anew once, and not again at the next resume") {
+TEST_CASE("excluded parts are reset once, and not again at the next resume") {
   const Place place;
-  const Words anew = {"--checkpoint.exclude_from_loading=dataloader,optimizer"};
+  const Words excluded = {"--checkpoint.exclude_from_loading=dataloader,optimizer"};
   must_end_well(place.launch(2, "run", steps(10) + kSaving));
-  const ProgramResult first = must_end_well(place.launch(2, "run", steps(12) + kSaving + anew));
+  const ProgramResult first = must_end_well(place.launch(2, "run", steps(12) + kSaving + excluded));
   CHECK_THAT(first.output, ContainsSubstring("exclude_from_loading resets dataloader, optimizer"));
-  const ProgramResult second = must_end_well(place.launch(2, "run", steps(14) + kSaving + anew));
+  const ProgramResult second = must_end_well(place.launch(2, "run", steps(14) + kSaving + excluded));
   CHECK(second.output.find("exclude_from_loading resets") == std::string::npos);
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-12").manifest().data["sample"] == 2 * 4);
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-14").manifest().data["sample"] == 4 * 4);
 }
 
-TEST_CASE("weights alone, imported weights and a save that never ended are no checkpoint to resume from") {
+TEST_CASE("weights alone, imported weights and an unfinished save cannot be resumed from") {
   const Place place;
   const Words weights = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20",
                          "--checkpoint.last_save_in_hf=true", "--checkpoint.last_save_model_only=true"};
@@ -238,23 +239,23 @@ TEST_CASE("weights alone, imported weights and a save that never ended are no ch
 
   must_end_well(place.launch(2, "dead", kSaving + steps(5)));
   fs::remove(place / "dead/checkpoint/step-5/COMMITTED");
-  const ProgramResult anew = must_end_well(place.launch(2, "dead", kSaving + steps(6)));
-  CHECK_THAT(anew.output, ContainsSubstring("step-5 is skipped: it has no COMMITTED"));
-  CHECK_THAT(anew.output, ContainsSubstring("the run starts at step 0"));
+  const ProgramResult restarted = must_end_well(place.launch(2, "dead", kSaving + steps(6)));
+  CHECK_THAT(restarted.output, ContainsSubstring("step-5 is skipped: it has no COMMITTED"));
+  CHECK_THAT(restarted.output, ContainsSubstring("the run starts at step 0"));
   CHECK(place.metrics("dead").size() == 6);
 }
 
 TEST_CASE(
-    "a finished run can be extended by default, and weights asked for stand beside its last checkpoint") {
+    "a finished run can be extended by default, and requested weights are next to its last checkpoint") {
   const Place place;
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=100",
                         "--lr_scheduler.total_steps=20", "--checkpoint.export_dtype=bfloat16"};
   const Words weights = {"--checkpoint.last_save_model_only=true"};
   must_end_well(place.launch(2, "run", steps(4) + saving + weights));
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-4").manifest().kind == checkpoint::Kind::full);
-  const fs::path beside = place / "run/checkpoint/step-4-weights";
-  CHECK(checkpoint::Reader(beside).manifest().kind == checkpoint::Kind::model);
-  CHECK(checkpoint::Reader(beside).manifest().find("model/output.weight")->dtype == "bf16");
+  const fs::path exported = place / "run/checkpoint/step-4-weights";
+  CHECK(checkpoint::Reader(exported).manifest().kind == checkpoint::Kind::model);
+  CHECK(checkpoint::Reader(exported).manifest().find("model/output.weight")->dtype == "bf16");
   const std::string end = text_of(place / "run/exit.json");
   const ProgramResult again = must_end_well(place.launch(2, "run", steps(4) + saving + weights));
   CHECK_THAT(again.output, ContainsSubstring("4 of 4 steps are done. Nothing is left to train"));
@@ -262,13 +263,13 @@ TEST_CASE(
   const ProgramResult longer = must_end_well(place.launch(2, "run", steps(8) + saving));
   CHECK_THAT(longer.output, ContainsSubstring("4 of 8 steps are done"));
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-8-weights"));
-  const ProgramResult from_weights = must_end_well(
-      place.launch(2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + beside.string()}));
+  const ProgramResult from_weights = must_end_well(place.launch(
+      2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + exported.string()}));
   CHECK_THAT(from_weights.output, ContainsSubstring("starts from the weights of "));
   CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
 }
 
-TEST_CASE("a seed checkpoint holds the weights that any layout begins with") {
+TEST_CASE("a seed checkpoint has the initial weights of any layout") {
   const Place place;
   const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
   must_end_well(place.launch(1, "one", seed));
@@ -276,7 +277,7 @@ TEST_CASE("a seed checkpoint holds the weights that any layout begins with") {
   CHECK(check_same_tensors(place / "one/checkpoint/step-0", place / "three/checkpoint/step-0") == 21);
 }
 
-TEST_CASE("old checkpoints are deleted, and all but keep_latest_k stay") {
+TEST_CASE("old checkpoints are deleted, and keep_latest_k stay") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(20) + kSaving + Words{"--checkpoint.keep_latest_k=2"}));
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-5"));
@@ -285,7 +286,7 @@ TEST_CASE("old checkpoints are deleted, and all but keep_latest_k stay") {
   CHECK(fs::exists(place / "run/checkpoint/step-20/COMMITTED"));
 }
 
-// One bit of a shard, at rest.
+// Flips one bit of a stored shard.
 void damage(const fs::path& shard) {
   std::string bytes = text_of(shard);
   bytes[1000] ^= 1;
@@ -303,7 +304,7 @@ TEST_CASE("a damaged checkpoint takes no place of keep_latest_k: the one that th
   CHECK(fs::exists(place / "run/checkpoint/step-5/COMMITTED"));
 }
 
-TEST_CASE("load_only resumes and saves nothing; excluded parts begin anew") {
+TEST_CASE("load_only resumes and saves nothing; excluded parts are reset") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(10) + kSaving));
   must_end_well(place.launch(2, "run", steps(13) + kSaving + Words{"--checkpoint.load_only=true"}));

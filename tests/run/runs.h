@@ -1,4 +1,4 @@
-// Runs of the real program on a tiny model and a small corpus: what the tests of whole runs share.
+// Runs the real program on a tiny model and a small corpus; shared by the tests of whole runs.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,14 +18,14 @@ namespace rondo {
 using Words = std::vector<std::string>;
 
 inline const std::string kRondo = RONDO_BINARY_DIR "/rondo";
-inline constexpr int kRunTimeout_ms = 300'000;  // against a hang, far above what a run takes
+inline constexpr int kRunTimeout_ms = 300'000;  // against a hang, far above the time of a run
 
 inline Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
 }
 
-// Saves only where a run is asked to end.
+// Saves only when a run is requested to end.
 inline const Words kSavesAtTheEnd = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
                                      "--lr_scheduler.total_steps=1000000"};
 
@@ -51,7 +51,8 @@ class Place {
   std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }
   const std::filesystem::path& root() const { return scratch_.root(); }
 
-  // The flags of a run with the tiny configuration, into the run folder `name`. Later flags win.
+  // Returns the flags of a run with the tiny configuration, into the run folder `name`. Later
+  // flags win.
   Words flags(const std::string& name, const Words& more = {}) const {
     return Words{(scratch_ / "tiny.toml").string(),
                  "--training.dataset_path=" + (scratch_ / "corpus").string(),
@@ -64,7 +65,8 @@ class Place {
   Words launch(int ranks, const std::string& name, const Words& flags = {}) const {
     return Words{"launch", "--nproc-per-node", std::to_string(ranks), "--"} + train(name, flags);
   }
-  // As `launch`, on ranks that stay alive between runs: for what is about the run, not about its processes.
+  // Like `launch`, on ranks that stay alive between runs; for tests of the run, not of
+  // its processes.
   ProgramResult play(int ranks, const std::string& name, const Words& more = {}) const {
     ProgramResult run = rondo::play(ranks, flags(name, more));
     INFO(name << ":\n" << run.output);
@@ -121,7 +123,8 @@ steps = 1
 hash_every = 1
 )";
 
-  // Documents from a few bytes to many sequences, so that borders fall anywhere in a sequence.
+  // Writes documents from a few bytes to many sequences, so that borders are anywhere in
+  // a sequence.
   void write_corpus() const {
     const std::vector<std::string> words = {"graph", "step",  "rank",   "gather", "loss", "a",
                                             "the",   "shard", "weight", "replay", "of",   "bit"};

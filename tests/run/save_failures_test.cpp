@@ -1,5 +1,5 @@
-// Whole runs whose disk fails them while they save: training goes on or ends with the right code, and the
-// last good checkpoint stays good.
+// Tests whole runs whose disk fails during saves: training continues or ends with the right code,
+// and the last valid checkpoint remains valid.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -23,7 +23,7 @@ Words saving(int steps) {
 
 using Disturbance = std::vector<std::pair<std::string, std::string>>;
 
-// A run of 2 ranks with some of its file system calls below `under` disturbed.
+// A run of 2 ranks with disturbed file system calls below `under`.
 launch::Finished disturbed(const Place& place, const Words& flags, Disturbance disturbance,
                            const std::string& calls = "mkdir,fallocate,pwrite,fsync,rename",
                            const std::string& under = "run/checkpoint") {
@@ -40,7 +40,7 @@ void check_all_committed_are_valid(const Place& place) {
       CHECK(checkpoint::verify(entry.folder, checkpoint::Depth::full).problems == std::vector<std::string>{});
 }
 
-TEST_CASE("a call that fails in one save costs that checkpoint alone, and training goes on") {
+TEST_CASE("a call that fails in one save costs that checkpoint alone, and training continues") {
   const std::string rank = GENERATE("0", "1");
   const std::string at = GENERATE("1", "2", "3");
   const std::string action = GENERATE("ENOSPC", "EACCES");
@@ -59,7 +59,7 @@ TEST_CASE("a call that fails in one save costs that checkpoint alone, and traini
   CHECK_THAT(end.out + end.err, ContainsSubstring("step 4 was not saved: "));
 }
 
-TEST_CASE("saves that fail without end stop the run with 9, and the last good checkpoint is as it was") {
+TEST_CASE("saves that always fail stop the run with 9, and the last valid checkpoint is unchanged") {
   const Place place;
   REQUIRE(rondo(place.launch(2, "run", saving(4))).exit_code == 0);
   const launch::Finished end = disturbed(
@@ -78,7 +78,7 @@ TEST_CASE("saves that fail without end stop the run with 9, and the last good ch
   CHECK(place.compare("run", "straight").exit_code == 0);
 }
 
-TEST_CASE("an export that takes longer than a collective may wait ends well") {
+TEST_CASE("an export that takes longer than the timeout of a collective ends well") {
   const Place place;
   const launch::Finished end = disturbed(
       place, saving(4) + Words{"--checkpoint.last_save_in_hf=true", "--comm.train_timeout_seconds=2"},
@@ -88,7 +88,7 @@ TEST_CASE("an export that takes longer than a collective may wait ends well") {
   CHECK(fs::exists(place / "run/checkpoint/step-4-hf/config.json"));
 }
 
-TEST_CASE("a rank that reads its checkpoint for longer than a collective may wait is waited for") {
+TEST_CASE("a rank that reads its checkpoint for longer than the timeout of a collective is waited for") {
   const Place place;
   REQUIRE(rondo(place.launch(2, "run", saving(4))).exit_code == 0);
   const launch::Finished end = disturbed(place, saving(8) + Words{"--comm.init_timeout_seconds=6"},
@@ -102,7 +102,7 @@ TEST_CASE("a rank that reads its checkpoint for longer than a collective may wai
   CHECK_THAT(end.out + end.err, ContainsSubstring("step-4: 4 of 8 steps are done"));
 }
 
-TEST_CASE("a file server that fails is no reason to begin with an older checkpoint") {
+TEST_CASE("a failing file server is no reason to resume from an older checkpoint") {
   const Place place;
   REQUIRE(rondo(place.launch(2, "run", saving(8))).exit_code == 0);
   const auto fails = [](const char* times) {
@@ -119,7 +119,7 @@ TEST_CASE("a file server that fails is no reason to begin with an older checkpoi
   CHECK_THAT(end.out + end.err, ContainsSubstring("step-8: 8 of 12 steps are done"));
 }
 
-TEST_CASE("what a dead save left and cannot be removed costs a warning") {
+TEST_CASE("leftovers of a killed save that cannot be removed cost a warning") {
   const Place place;
   REQUIRE(rondo(place.launch(2, "run", saving(4))).exit_code == 0);
   write_text(place / "run/checkpoint/step-3.tmp-run-1/rank-00000.bin", "half");
@@ -133,7 +133,7 @@ TEST_CASE("what a dead save left and cannot be removed costs a warning") {
   CHECK(fs::exists(place / "run/checkpoint/step-8/COMMITTED"));
 }
 
-TEST_CASE("a save that finds no room lets old checkpoints go, so that the next one finds it") {
+TEST_CASE("a save without space deletes old checkpoints, so that the next save has space") {
   const Place place;
   REQUIRE(rondo(place.launch(2, "run", saving(12) + Words{"--checkpoint.keep_latest_k=0"})).exit_code == 0);
   const launch::Finished end = disturbed(
@@ -146,7 +146,7 @@ TEST_CASE("a save that finds no room lets old checkpoints go, so that the next o
   CHECK(fs::exists(place / "run/checkpoint/step-8/COMMITTED"));
 }
 
-TEST_CASE("a folder of checkpoints that vanishes or may not be written costs saves, not the run") {
+TEST_CASE("a folder of checkpoints that vanishes or is read-only costs saves, not the run") {
   const std::string action = GENERATE("vanish", "EROFS");
   INFO(action);
   const Place place;
@@ -160,7 +160,7 @@ TEST_CASE("a folder of checkpoints that vanishes or may not be written costs sav
   check_all_committed_are_valid(place);
 }
 
-TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
+TEST_CASE("metrics that cannot be written wait, and the run continues") {
   const std::string action = GENERATE("ENOSPC", "EIO");
   const Place place;
   const launch::Finished end =
@@ -175,7 +175,7 @@ TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
                  ContainsSubstring("metrics.jsonl can be written again; nothing was lost"));
 }
 
-TEST_CASE("a page for Prometheus that cannot be written is told once, and the run goes on") {
+TEST_CASE("a page for Prometheus that cannot be written is reported once, and the run continues") {
   const Place place;
   const launch::Finished end = disturbed(
       place,
@@ -185,12 +185,12 @@ TEST_CASE("a page for Prometheus that cannot be written is told once, and the ru
       "open,rename,pwrite", ".rondo.prom");
   INFO(end.out << end.err);
   CHECK(end.code == 0);
-  const std::string told = "metrics.prometheus_file is not up to date: ";
-  CHECK_THAT(end.out + end.err, ContainsSubstring(told));
-  CHECK((end.out + end.err).find(told) == (end.out + end.err).rfind(told));
+  const std::string warning = "metrics.prometheus_file is not up to date: ";
+  CHECK_THAT(end.out + end.err, ContainsSubstring(warning));
+  CHECK((end.out + end.err).find(warning) == (end.out + end.err).rfind(warning));
 }
 
-TEST_CASE("a disk that takes no metrics for long ends the run with 9, and it is saved") {
+TEST_CASE("a disk that fails to store metrics for long ends the run with 9, and the step is saved") {
   const Place place;
   const launch::Finished end = disturbed(
       place, saving(1'000'000) + Words{"--checkpoint.interval=1000000", "--debug.hash_every=0"},
@@ -209,9 +209,9 @@ TEST_CASE("a folder of checkpoints that another run writes is refused before the
   const Place place;
   REQUIRE(rondo(place.launch(1, "run", saving(4))).exit_code == 0);
   const std::string before = text_of(place / "run/metrics.jsonl");
-  fs::rename(place / "run/checkpoint", place / "kept");
-  fs::create_directory_symlink(place / "kept", place / "run/checkpoint");
-  const FolderLock other = checkpoint::lock_root(place / "kept");  // another run, by another path
+  fs::rename(place / "run/checkpoint", place / "renamed");
+  fs::create_directory_symlink(place / "renamed", place / "run/checkpoint");
+  const FolderLock other = checkpoint::lock_root(place / "renamed");  // another run, by another path
   const ProgramResult refused = rondo(place.launch(1, "run", saving(8)));
   INFO(refused.output);
   CHECK(refused.exit_code == 6);

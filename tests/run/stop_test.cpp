@@ -1,5 +1,5 @@
-// Runs that are asked to end: all ranks agree on a step, save it, and say so with exit code 75; the same
-// command goes on to the bits of a run that nobody disturbed.
+// Tests requests to end a run: all ranks agree on a step, save it, and end with exit code 75. The
+// same command resumes to the bits of an undisturbed run.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -17,7 +17,7 @@ using launch::holds_soon;
 using launch::Launch;
 namespace fs = std::filesystem;
 
-// A run of 2 ranks that goes on until it is asked to end.
+// A run of 2 ranks that continues until a request to end.
 struct SavingRun {
   explicit SavingRun(const Words& flags = {})
       : launcher(without_launch(
@@ -34,7 +34,7 @@ struct SavingRun {
   Launch launcher;
 };
 
-// Five steps more, and the same run undisturbed: equal bits on all of them.
+// Trains five more steps, and compares all bits with the same run undisturbed.
 void check_goes_on(const SavingRun& run, const Words& flags = {}) {
   const std::size_t done = run.steps_done();
   const Words steps = flags + Words{fmt::format("--training.steps={}", done + 5)};
@@ -69,7 +69,7 @@ TEST_CASE("a stop signal saves the step that all ranks agree on and ends with 75
   check_goes_on(run);
 }
 
-TEST_CASE("a stop signal in a pipeline saves and ends with 75, and the pipeline goes on") {
+TEST_CASE("a stop signal in a pipeline saves and ends with 75, and the pipeline resumes") {
   const Words pipeline = {"--parallelism.pipeline_parallel_degree=2"};
   SavingRun run(pipeline);
   REQUIRE(run.reaches_step(3));
@@ -82,7 +82,7 @@ TEST_CASE("a stop signal in a pipeline saves and ends with 75, and the pipeline 
 }
 
 TEST_CASE("a signal to one rank stops and saves all of them") {
-  SavingRun run({"--metrics.lag=1", "--debug.hash_every=1000000"});  // the last step is under way
+  SavingRun run({"--metrics.lag=1", "--debug.hash_every=1000000"});  // the last step is in flight
   REQUIRE(run.reaches_step(3));
   const std::vector<int> rank = run.mark.processes("RANK=1");
   REQUIRE(rank.size() == 1);
@@ -93,7 +93,7 @@ TEST_CASE("a signal to one rank stops and saves all of them") {
   check_goes_on(run);
 }
 
-TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begins") {
+TEST_CASE("the file STOP saves and ends with 75, and no run starts while it exists") {
   SavingRun run;
   REQUIRE(run.reaches_step(3));
   write_text(run.place / "run/STOP", "");
@@ -104,14 +104,13 @@ TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begin
   const ProgramResult refused = rondo(run.place.launch(2, "run", kSavesAtTheEnd));
   INFO(refused.output);
   CHECK(refused.exit_code == 93);
-  CHECK_THAT(refused.output,
-             ContainsSubstring("STOP keeps this run stopped; delete that file to continue"));
+  CHECK_THAT(refused.output, ContainsSubstring("STOP keeps this run stopped; delete that file to continue"));
   CHECK_FALSE(fs::exists(run.place / "run/previous-1"));
   fs::remove(run.place / "run/STOP");
   check_goes_on(run);
 }
 
-TEST_CASE("a metrics file that somebody spoiled costs the summary at the end, not the exit code") {
+TEST_CASE("a corrupt metrics file costs the summary at the end, not the exit code") {
   SavingRun run({"--debug.hash_every=0"});
   REQUIRE(run.reaches_step(3));
   std::ofstream(run.place / "run/metrics.jsonl", std::ios::app) << "garbage\n";
@@ -122,7 +121,7 @@ TEST_CASE("a metrics file that somebody spoiled costs the summary at the end, no
   CHECK_THAT(end.out + end.err, ContainsSubstring("the summary lacks the earlier steps: "));
 }
 
-TEST_CASE("the file SAVE saves once, is gone, and the run goes on") {
+TEST_CASE("the file SAVE saves once and is removed, and the run continues") {
   SavingRun run;
   REQUIRE(run.reaches_step(3));
   write_text(run.place / "run/SAVE", "");

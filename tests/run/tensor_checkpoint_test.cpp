@@ -1,4 +1,4 @@
-// Checkpoints of runs whose ranks share layers (tensor parallelism): any layout reads what any other saved.
+// Tests checkpoints of tensor parallelism: any layout reads the checkpoint of any other.
 #include "tests/run/checkpoints.h"
 #include "tests/run/ladder.h"
 
@@ -26,7 +26,7 @@ std::string weights_of(const fs::path& checkpoint, const fs::path& hugging_face)
   return text_of(hugging_face / "model.safetensors");
 }
 
-// Where the columns of a matrix are cut, it says so.
+// Checks that a manifest records the cut of the columns of a matrix.
 void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::ElementOrder order) {
   const checkpoint::Reader reader(folder);
   const auto* record = reader.manifest().find(tensor);
@@ -34,7 +34,7 @@ void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::El
   CHECK(record->order == order);
 }
 
-TEST_CASE("layouts that share layers begin with the weights of one rank, bit for bit, and export the same") {
+TEST_CASE("tensor-parallel layouts start from the weights of one rank, bit for bit, and export the same") {
   const Place place;
   const Words seed = Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
   must_end_well(place.launch(1, "one", seed));
@@ -52,7 +52,7 @@ TEST_CASE("layouts that share layers begin with the weights of one rank, bit for
   }
 }
 
-TEST_CASE("any layout takes over every bit of weights and optimizer of one that shares layers, and back") {
+TEST_CASE("any layout restores every bit of weights and optimizer of a tensor-parallel one, and back") {
   const Place place;
   must_end_well(place.launch(2, "first", kTensor.flags() + kSavesParts + steps(4)));
   fs::path before = place / "first/checkpoint/step-4";
@@ -70,7 +70,7 @@ TEST_CASE("any layout takes over every bit of weights and optimizer of one that 
   }
 }
 
-TEST_CASE("a run goes on where one that shared layers stopped, and the other way round") {
+TEST_CASE("a run resumes a tensor-parallel run, and the other way round") {
   const Place place;
   const auto run = [&](const Layout& layout, const std::string& name, int count) {
     must_end_well(place.launch(layout.ranks(), name, layout.flags() + kSavesParts + steps(count)));

@@ -1,11 +1,11 @@
-// Ranks that share layers (tensor parallelism): the ladder, the same numbers as other layouts, what is
-// refused. The tiny model's vocabulary of 259 divides by no degree, so its last part is padded.
+// Tests tensor parallelism: the ladder, the same numbers as other layouts, and refused layouts. No
+// degree divides the tiny model's vocabulary of 259, so its last part is padded.
 #include "tests/run/deepseek.h"
 
 namespace rondo {
 namespace {
 
-// Ranks that share a layer, and copies of those.
+// Tensor-parallel ranks, and their replicas.
 struct Shares {
   int tensor, replicate = 1, shard = 1;
   int ranks() const { return tensor * data(); }
@@ -19,14 +19,14 @@ struct Shares {
 
 const Words kFourKvHeads = {"--model.n_kv_heads=4"};
 
-TEST_CASE("ranks that share layers have the same bits eager, interpreted and replayed") {
+TEST_CASE("tensor parallelism has the same bits eager, interpreted and replayed") {
   climb({2, false, false, false, true}, Shares{2}.flags());
   climb({2, true, true, true, false}, Shares{2}.flags());
   climb({4, false, false, false, true}, Shares{2, 1, 2}.flags());
   climb({4, true, true, false, false}, Shares{2, 2, 1}.flags());
 }
 
-TEST_CASE("of ranks that share layers every policy and every list of passes has the bits of the eager step") {
+TEST_CASE("with tensor parallelism every policy and every list of passes has the bits of the eager step") {
   const Place place;
   const Point point{4, true, false, false, true};
   const Words flags = Shares{2, 1, 2}.flags();
@@ -52,7 +52,7 @@ void run_on(const Place& place, const Shares& shares, const std::string& name, i
                              "--lr_scheduler.warmup_steps=0"}));
 }
 
-TEST_CASE("ranks that share layers have the loss and gradient norm of 1 rank") {
+TEST_CASE("tensor parallelism has the loss and gradient norm of 1 rank") {
   const Place place;
   for (const auto& [steps, tolerance] : {std::pair{1, "3e-7"}, std::pair{3, "1e-6"}}) {
     const std::string one = fmt::format("1 for {}", steps);
@@ -67,7 +67,7 @@ TEST_CASE("ranks that share layers have the loss and gradient norm of 1 rank") {
   }
 }
 
-TEST_CASE("an embedding that is also the head is shared as both") {
+TEST_CASE("a tied embedding and head are tensor-parallel together") {
   const Place place;
   const Words tied = kFourKvHeads + Words{"--model.tie_embeddings=true"};
   run_on(place, {1}, "1", 3, tied);
@@ -77,9 +77,9 @@ TEST_CASE("an embedding that is also the head is shared as both") {
   CHECK(compared.exit_code == 0);
 }
 
-// Experts are not cut: each rank has all of them for its own tokens.
+// Experts are not cut: each rank has all experts for its own tokens.
 TEST_CASE(
-    "ranks that share the layers of DeepSeek-V3 have the same bits eager and replayed, and the numbers of 1 "
+    "tensor-parallel DeepSeek-V3 has the same bits eager and replayed, and the numbers of 1 "
     "rank") {
   const Words heads = {"--model.n_heads=4"};
   climb_deepseek({4, false, true, false, true}, Shares{2, 1, 2}.flags() + heads);

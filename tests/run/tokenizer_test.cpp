@@ -1,4 +1,4 @@
-// Text with a tokenizer.json, from the first step to the export.
+// Tests text with a tokenizer.json, from the first step to the export.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/datasets/tokenizer/small_tokenizer.h"
@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a run tokenizes its text once, as the command does, and its exports take the tokenizer along") {
+TEST_CASE("a run tokenizes its text once, as the command does, and its exports contain the tokenizer") {
   const Place place;
   const fs::path tokenizer = place / "tokenizer";
   write_text(tokenizer / "tokenizer.json", small_tokenizer().dump());
