@@ -16,7 +16,7 @@ const void* place_of(const Section& section, const JobConfig& config) {
   return section.in(const_cast<JobConfig&>(config));  // only read
 }
 
-// Every key of a section and its value, in order; of [model], the sizes too.
+// Visits each key of a section with its value, in order; for [model] also the sizes.
 void for_each_value(const Section& section, const JobConfig& config,
                     const std::function<void(const std::string& name, const FieldValue& value)>& visit) {
   for (const Field& field : *section.fields)
@@ -28,7 +28,7 @@ void for_each_value(const Section& section, const JobConfig& config,
       visit(field.name, size->second);
 }
 
-// `origin`: where the value came from; "" where that is not asked.
+// Returns where a key's value came from.
 using Origin = std::function<std::string(const std::string& key)>;
 
 std::string section_toml(const Section& section, const JobConfig& config, const Origin& origin = nullptr) {

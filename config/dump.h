@@ -1,4 +1,4 @@
-// A configuration as text: the resolved TOML, and the fingerprint made of it.
+// A configuration as text: the resolved TOML and its fingerprint.
 #pragma once
 
 #include <string>
@@ -8,24 +8,26 @@
 
 namespace rondo {
 
-// Every key with its value, in the order of the sections, with all sizes of the model. Runnable: reading it
-// back gives an equal config, but for job.config_file, which is not written.
+// Writes every key with its value, in the order of the sections, with all sizes of the model.
+// Reading the text gives an equal config except for job.config_file, which is not written.
 std::string to_toml(const JobConfig& config);
 
-// The same, and behind each value where it came from: a place in a file, a flag, the flavor, or the default.
+// Writes the same, with the origin of each value: a place in a file, a flag, the flavor, or the
+// default.
 std::string to_annotated_toml(const JobConfig& config);
 
-// What is set, in the same order: the full key ("optimizer.lr"), and the value as TOML writes it.
+// A key that is set ("optimizer.lr"), and its value as TOML.
 struct Setting {
   std::string key, value;
 };
 std::vector<Setting> settings_of(const JobConfig& config);
 
-// 32 hex digits (XXH3, 128 bits) over all keys but the [job] section: runs that differ in folder and
-// description alone have the same.
+// Returns 32 hex digits (XXH3, 128 bits) over all keys except [job]. Runs that differ only in
+// folder and description have equal fingerprints.
 std::string fingerprint(const JobConfig& config);
 
-// The value of a full key ("training.steps", "model.dim"); std::monostate where it is unset or no key.
+// Returns the value of a full key ("training.steps", "model.dim"), or std::monostate if it is unset
+// or unknown.
 FieldValue value_at(const JobConfig& config, const std::string& key);
 
 bool operator==(const JobConfig& a, const JobConfig& b);

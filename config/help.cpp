@@ -1,6 +1,5 @@
-// Every page is made from the tables that the reader uses, so that help and reader know the same keys. The
-// order of a page is the order of its table. Keys of torchtitan that are none of ours are listed
-// apart.
+// Builds each page from the tables of the reader, in the order of the table, so help and reader
+// have the same keys. torchtitan's keys that Rondo does not have are listed separately.
 #include "config/help.h"
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ std::string overview() {
       "--section.key=value:\n\n";
   for (const Section& section : sections())
     out += fmt::format("  {:<24} {}\n", section.name, section.meaning);
-  return out + "\n`rondo help SECTION` lists its keys, `rondo help SECTION.KEY` tells one.\n";
+  return out + "\n`rondo help SECTION` lists its keys, `rondo help SECTION.KEY` explains one.\n";
 }
 
 std::string torchtitan_keys(const std::string& section) {
@@ -41,8 +40,8 @@ std::string torchtitan_keys(const std::string& section) {
   if (names.empty()) return "";
   for (std::string& name : names) name.erase(0, 1);
   return fmt::format(
-      "\ntorchtitan's keys that are refused or without effect here; `rondo help SECTION.KEY` says why:\n  "
-      "{}\n",
+      "\ntorchtitan's keys that are refused or without effect here; `rondo help SECTION.KEY` gives the "
+      "reason:\n  {}\n",
       fmt::join(names, "\n  "));
 }
 

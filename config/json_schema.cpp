@@ -1,5 +1,5 @@
-// Tables are made where their first key is met, so that quantize.linear.float8 needs no list of its own.
-// Bounds that are functions, and rules between keys, have no form in a schema; the reader checks them.
+// Creates tables on the first use of a key, so quantize.linear.float8 needs no list of its own. A
+// schema cannot express rules between keys and bounds that are functions; the reader checks them.
 #include "config/json_schema.h"
 
 #include <nlohmann/json.hpp>
@@ -53,13 +53,13 @@ Json property_of(const Field& field) {
 }
 
 Json& table(Json& parent, std::string_view name) {
-  Json& made = parent["properties"][std::string(name)];
-  made["type"] = "object";
-  made["additionalProperties"] = false;
-  return made;
+  Json& properties = parent["properties"][std::string(name)];
+  properties["type"] = "object";
+  properties["additionalProperties"] = false;
+  return properties;
 }
 
-// The table of "quantize.linear.float8".
+// Returns the table of a path such as "quantize.linear.float8".
 Json& table_of_path(Json& root, std::string_view path) {
   const std::size_t dot = path.rfind('.');
   return dot == std::string_view::npos
@@ -75,7 +75,7 @@ std::string json_schema() {
                {"type", "object"},
                {"additionalProperties", false}};
   root["properties"]["include"] = type_of(FieldType::texts);
-  root["properties"]["include"]["description"] = "files that this one wins over, relative to its folder";
+  root["properties"]["include"]["description"] = "files to read before this one, relative to its folder";
   for (const Section& section : sections()) {
     Json& keys = table_of_path(root, section.name);
     keys["description"] = section.meaning;

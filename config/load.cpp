@@ -1,8 +1,8 @@
-// Assignments from the files and then from flags are one list, and the later one wins; that is all of the
-// precedence. What names the model is assigned in a pass of its own, since it decides which sizes exist and
-// what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
-// rule between keys asks about it. Rules between keys come last. What is wrong in a section that is switched
-// off becomes a note: it would refuse files that torchtitan runs.
+// Reads files and flags into one list of assignments, in which the later one wins. Keys that name
+// the model are assigned first, since the model decides which sizes exist and their defaults. A
+// problem is recorded, its key is marked as broken, and reading continues; rules between keys skip
+// broken keys and are checked last. Problems in a section that is switched off become notes, since
+// torchtitan accepts such files.
 #include "config/load.h"
 
 #include <fmt/format.h>
@@ -63,13 +63,13 @@ class Loader {
   }
 
  private:
-  // What `device_of` says, but for what this machine lacks: that is no mistake of the
+  // Resolves the device without the machine's GPUs: a missing GPU is no mistake of the
   // configuration.
   TargetDevice device_for_passes() const {
     return config_.job.device ? *config_.job.device : device_of(config_);
   }
 
-  // A switch always counts.
+  // Returns whether the key's section is on. A switch always counts.
   bool counts(const std::string& key) const {
     if (key_of(key).starts_with("enable")) return true;
     for (const Section& section : sections())
@@ -80,7 +80,7 @@ class Loader {
   void take_notes() {
     for (const std::string& line :
          problems_.set_aside([this](const std::string& key) { return !counts(key); }))
-      config_.notes.push_back("without effect, since the section is switched off: " + line);
+      config_.notes.push_back("without effect because the section is switched off: " + line);
     const LrScheduler& schedule = config_.lr_scheduler;
     if (const ScheduleSteps steps = schedule_steps(config_); schedule.warmup_steps > steps.warmup)
       config_.notes.push_back(
@@ -109,13 +109,13 @@ class Loader {
     for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
   }
 
-  // `key`: where the problem is of its value.
+  // `key`: the key whose value is broken, if any.
   void report(const Assignment& assignment, const std::string& rule, const std::string& key = "") {
     problems_.add(assignment.place, assignment.shown + ": " + rule, key);
     origins_.broken.insert(assignment.key);
   }
 
-  // A value that a later one replaces does not count.
+  // Ignores a value that a later one replaces.
   void report_value(const Assignment& assignment, const std::string& rule) {
     if (last_.at(assignment.key) == &assignment) report(assignment, rule, assignment.key);
   }
@@ -129,8 +129,8 @@ class Loader {
             ? ""
             : "; torchtitan's flavors with flex or varlen attention, which keep documents apart, are "
               "those without it and training.document_attention = true");
-    if (const auto found = origins_.assigned.find(key); found != origins_.assigned.end())
-      report(found->second, rule);
+    if (const auto given = origins_.assigned.find(key); given != origins_.assigned.end())
+      report(given->second, rule);
     else
       problems_.add("default", fmt::format("{} = \"{}\": {}", key, value, rule));
   }
@@ -158,7 +158,7 @@ class Loader {
     for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
   }
 
-  // From here on the sizes say all, so that a resolved file needs no other.
+  // Clears model.hf_config: the resolved file has all sizes instead.
   void take_hugging_face_model() {
     std::filesystem::path file = std::exchange(config_.model.hf_config, "");
     if (std::filesystem::is_directory(file)) file /= "config.json";
@@ -169,7 +169,7 @@ class Loader {
     };
     if (counts("model.flavor"))
       report(origins_.assigned.at("model.flavor"),
-             "has no effect beside model.hf_config; leave one of them out");
+             "has no effect together with model.hf_config; remove one of them");
     hugging_face::ModelConfig read;
     try {
       read = hugging_face::read_config(file).config;
@@ -179,7 +179,7 @@ class Loader {
     }
     if (counts("model.name") && config_.model.name != read.model)
       report(origins_.assigned.at("model.name"),
-             fmt::format("but {} is of the model {}; leave one of them out", file.string(), read.model));
+             fmt::format("but {} is of the model {}; remove one of them", file.string(), read.model));
     config_.model.name = read.model;
     begin_with(find_model_spec(read.model));
     for (const auto& [size, value] : read.sizes) {
@@ -193,7 +193,8 @@ class Loader {
     Problems own;
     for (const Assignment& size : read_toml(flavor.toml, "models/sizes", own)) {
       const Field* field = find_field(*model_->fields, size.key);
-      RONDO_ASSERT(field != nullptr, "flavor " + flavor.name + " sets " + size.key + ", which is no field");
+      RONDO_ASSERT(field != nullptr,
+                   "flavor " + flavor.name + " sets " + size.key + ", which is not a field");
       std::string rule;
       config_.model.sizes[size.key] = read_value(size, *field, rule);
       config_.origins["model." + size.key] = "flavor " + flavor.name;
@@ -203,7 +204,7 @@ class Loader {
     flavor_sizes_ = config_.model.sizes;
   }
 
-  // Neither what is set nor what a Hugging Face folder says.
+  // Leaves sizes that are set, and sizes of a Hugging Face folder, as they are.
   void fit_flavor_to_rows() {
     if (model_ == nullptr || origins_.assigned.contains("model.hf_config")) return;
     const std::int64_t longest =
@@ -215,7 +216,7 @@ class Loader {
     }
   }
 
-  // A resolved file sets every size, so that another flavor on the command line would silently do nothing.
+  // Reports a flavor or hf_config flag that has no effect because the file sets every size.
   void check_sizes_count(const std::string& key) {
     const auto given = origins_.assigned.find(key);
     if (given == origins_.assigned.end() || !given->second.from_flag) return;
@@ -223,7 +224,7 @@ class Loader {
     for (const auto& [name, value] : flavor_sizes_)
       if (!origins_.assigned.contains("model." + name)) return;
     report(given->second,
-           "has no effect, because the file sets every size of the model; remove the sizes from its [model] "
+           "has no effect because the file sets every size of the model; remove the sizes from its [model] "
            "section");
   }
 
@@ -240,7 +241,7 @@ class Loader {
     for (const UnsupportedKey& key : unsupported_keys())
       if (key.section == section_name && key.field.name == name) return take_torchtitans(assignment, key);
     if (section_name == "model") {
-      if (model_ == nullptr) return;  // which sizes there are is not known; the name is reported
+      if (model_ == nullptr) return;  // unknown model, reported already
       if (const Field* field = find_field(*model_->fields, name)) return store(assignment, *field, nullptr);
     }
     const std::string& word = assignment.shown;
@@ -275,7 +276,7 @@ class Loader {
   Problems& problems_;
   JobConfig config_;
   Origins origins_;
-  std::map<std::string, const Assignment*> last_;  // by key: the one that counts
+  std::map<std::string, const Assignment*> last_;  // by key: the assignment that wins
   const ModelSpec* model_ = nullptr;
   FieldValues flavor_sizes_;  // before any override
 };
@@ -289,9 +290,9 @@ JobConfig load_config(const std::vector<std::string>& args, std::optional<Target
   for (const Assignment& flag : flags)
     if (flag.key == "job.config_file" && !flag.flag_text.empty())
       files.push_back({flag.flag_text, flag.place + ": " + flag.shown});
-  std::vector<Assignment> all = read_toml_files(files, problems);
-  all.insert(all.end(), flags.begin(), flags.end());
-  JobConfig config = Loader(problems).load(all, device);
+  std::vector<Assignment> assignments = read_toml_files(files, problems);
+  assignments.insert(assignments.end(), flags.begin(), flags.end());
+  JobConfig config = Loader(problems).load(assignments, device);
   problems.throw_if_any();
   return config;
 }

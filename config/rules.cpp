@@ -1,7 +1,7 @@
-// A rule is a condition with the keys that it is about. It is not asked if one of these keys was refused
-// before, because a consequence of one mistake would be reported as another. The blame goes to a flag before
-// the file, and to the file before a default, as that is what the user just typed. Rules that need the number
-// of ranks are left to the layout; here is what holds for any number.
+// A rule is a condition on keys. It is skipped if one of its keys was refused before, so one
+// mistake is not reported twice. The blame goes to a flag before a file, and to a file before a
+// default: the flag is what the user just typed. These rules hold for any number of ranks;
+// resolve_layout checks the others.
 #include "config/rules.h"
 
 #include <fmt/format.h>
@@ -43,9 +43,9 @@ class Rules {
     if (holds || std::any_of(keys.begin(), keys.end(), broken)) return;
     const Assignment* blamed = nullptr;
     for (const std::string& key : keys) {
-      const auto found = origins_.assigned.find(key);
-      if (found == origins_.assigned.end()) continue;
-      if (blamed == nullptr || (found->second.from_flag && !blamed->from_flag)) blamed = &found->second;
+      const auto it = origins_.assigned.find(key);
+      if (it == origins_.assigned.end()) continue;
+      if (blamed == nullptr || (it->second.from_flag && !blamed->from_flag)) blamed = &it->second;
     }
     if (blamed != nullptr)
       problems_.add(blamed->place, blamed->shown + ": " + rule, keys[0]);
@@ -55,8 +55,8 @@ class Rules {
   }
 
   std::int64_t model_size(const std::string& name) const {
-    const auto found = config_.model.sizes.find(name);
-    return found == config_.model.sizes.end() ? 0 : std::get<std::int64_t>(found->second);
+    const auto it = config_.model.sizes.find(name);
+    return it == config_.model.sizes.end() ? 0 : std::get<std::int64_t>(it->second);
   }
 
  private:
@@ -93,7 +93,7 @@ void check_lengths(Rules& rules, const JobConfig& config) {
   if (config.validation.enable) check("validation.seq_len", config.validation.seq_len);
 }
 
-// What holds for any number of ranks; resolve_layout checks the rest when that is known.
+// Checks what holds for any number of ranks; resolve_layout checks the rest.
 void check_batch(Rules& rules, const JobConfig& config) {
   const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
   const std::int64_t microbatch = microbatch_size(config);
@@ -121,7 +121,7 @@ void check_batch(Rules& rules, const JobConfig& config) {
                     global, local, shard * replicate, local * shard * replicate));
 }
 
-// The product of the degrees is a matter of the number of ranks: Mesh.
+// Mesh checks the product of the degrees when the number of ranks is known.
 void check_degrees(Rules& rules, const JobConfig& config) {
   const Parallelism& p = config.parallelism;
   Keys inferred;
@@ -135,7 +135,7 @@ void check_degrees(Rules& rules, const JobConfig& config) {
       inferred.size() < 2, inferred,
       fmt::format("{} are both -1, but only one degree can take the ranks that are left; set the other",
                   fmt::join(inferred, " and ")));
-  // -1 is known with the number of ranks: resolve_layout.
+  // resolve_layout checks a degree of -1 when the number of ranks is known.
   const auto known = [](std::int64_t degree) { return std::max<std::int64_t>(1, degree); };
   const ShareDegrees degrees = {known(p.tensor_parallel_degree), known(p.context_parallel_degree)};
   for (const BrokenRule& broken : broken_shares(config, degrees))
@@ -150,11 +150,11 @@ void check_pipeline(Rules& rules, const JobConfig& config) {
 void check_datasets(Rules& rules, const JobConfig& config) {
   const std::vector<std::string> known = dataset_names(config);
   const auto check = [&](const std::string& section, const std::string& name, const std::string& path) {
-    rules.require(!path.empty() || std::find(known.begin(), known.end(), name) != known.end(),
-                  {section + ".dataset", "training.datasets"},
-                  fmt::format("no such data set{}; say where it lies: training.datasets = [\"{}=PATH\"], or "
-                              "{}.dataset_path",
-                              did_you_mean(name, known), name, section));
+    rules.require(
+        !path.empty() || std::find(known.begin(), known.end(), name) != known.end(),
+        {section + ".dataset", "training.datasets"},
+        fmt::format("no such data set{}; set its path: training.datasets = [\"{}=PATH\"], or {}.dataset_path",
+                    did_you_mean(name, known), name, section));
   };
   const Validation& validation = config.validation;
   check("training", config.training.dataset, config.training.dataset_path);
@@ -173,11 +173,10 @@ void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
   if (!options || options->emulate) return;
   rules.require(device != TargetDevice::cpu,
                 {"quantize.linear.float8.emulate", "model.converters", "job.device"},
-                "a CPU has no products of float8; quantize.linear.float8.emulate = true multiplies what they "
-                "stand for");
+                "a CPU has no float8 products; set quantize.linear.float8.emulate = true to emulate them");
   rules.require(device == TargetDevice::cpu || compute_dtype(config) == Precision::bfloat16,
                 {"training.mixed_precision_param", "model.converters"},
-                "products of float8 give bfloat16: set training.mixed_precision_param = \"bfloat16\", or "
+                "float8 products give bfloat16; set training.mixed_precision_param = \"bfloat16\", or "
                 "quantize.linear.float8.emulate = true");
 }
 
@@ -185,7 +184,7 @@ void check_features(Rules& rules, const JobConfig& config, TargetDevice device) 
   rules.require(
       config.training.dtype != Precision::float64 || device == TargetDevice::cpu,
       {"training.dtype", "job.device"},
-      "float64 is for the CPU in this version; take float32 or bfloat16, or set job.device = \"cpu\"");
+      "float64 is for the CPU only in this version; set float32 or bfloat16, or set job.device = \"cpu\"");
   const Validation& validation = config.validation;
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
@@ -194,17 +193,18 @@ void check_features(Rules& rules, const JobConfig& config, TargetDevice device) 
   rules.require(
       parallelism.expert_overflow == Parallelism().expert_overflow || parallelism.expert_capacity_factor > 0,
       {"parallelism.expert_overflow", "parallelism.expert_capacity_factor"},
-      "needs parallelism.expert_capacity_factor above 0; with 0 there is room for all rows");
+      "needs parallelism.expert_capacity_factor above 0; with 0 there is capacity for all rows");
 }
 
-// One knob with two names: activation_checkpoint.mode, torchtitan's, and compile.memory_policy.
+// Checks compile.memory_policy against torchtitan's activation_checkpoint.mode: both set the same
+// option.
 void check_memory_policy(Rules& rules, const JobConfig& config) {
   const Compile& compile = config.compile;
   const ActivationCheckpointMode mode = config.activation_checkpoint.mode;
   if (!compile.enable) {
     const char* rule =
-        "needs a recorded graph; an eager run (compile.enable = false) knows "
-        "activation_checkpoint.mode none, selective and full";
+        "needs a recorded graph; an eager run (compile.enable = false) supports activation_checkpoint.mode "
+        "none, selective and full";
     rules.require(mode != ActivationCheckpointMode::memory_budget,
                   {"activation_checkpoint.mode", "compile.enable"}, rule);
     rules.require(!compile.memory_policy || name_of(*compile.memory_policy) == name_of(mode),
@@ -215,7 +215,7 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
                     compile.memory_policy == policy_of_mode(mode),
                 {"compile.memory_policy", "activation_checkpoint.mode"},
                 fmt::format("activation_checkpoint.mode = \"{}\" means compile.memory_policy = \"{}\"; they "
-                            "disagree, set one of them",
+                            "disagree; set only one",
                             name_of(mode), name_of(policy_of_mode(mode))));
   const MemoryPolicy policy = memory_policy(config);
   const auto needs = [&](bool is_set, const std::string& key, MemoryPolicy needed) {
@@ -228,21 +228,19 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
   needs(compile.full_recompute_all_to_all, "full_recompute_all_to_all", MemoryPolicy::full);
   rules.require(compile.loss_chunks == Compile().loss_chunks || compile.numerics == Numerics::rounds,
                 {"compile.loss_chunks", "compile.numerics"},
-                "needs compile.numerics = \"rounds\", since sums over chunks have another order");
+                "needs compile.numerics = \"rounds\", because sums over chunks have another order");
 }
 
 void check_matmul_algorithms(Rules& rules, const JobConfig& config, TargetDevice device) {
   const Compile& compile = config.compile;
   if (compile.matmul_algorithms.empty()) return;
-  rules.require(
-      compile.enable, {"compile.matmul_algorithms", "compile.enable"},
-      "compile.matmul_algorithms needs compile.enable = true: eager steps have LibTorch's products");
-  rules.require(
-      compile.numerics == Numerics::rounds, {"compile.matmul_algorithms", "compile.numerics"},
-      "compile.matmul_algorithms needs compile.numerics = \"rounds\", since algorithms of a product add in "
-      "other orders");
+  rules.require(compile.enable, {"compile.matmul_algorithms", "compile.enable"},
+                "compile.matmul_algorithms needs compile.enable = true; eager steps use LibTorch's products");
+  rules.require(compile.numerics == Numerics::rounds, {"compile.matmul_algorithms", "compile.numerics"},
+                "compile.matmul_algorithms needs compile.numerics = \"rounds\", because algorithms add in "
+                "different orders");
   rules.require(device == TargetDevice::cuda, {"compile.matmul_algorithms", "job.device"},
-                "compile.matmul_algorithms is of GPUs, and the run is on the CPU; leave it out");
+                "compile.matmul_algorithms is for GPUs, but the run is on the CPU; remove it");
   try {
     matmul_table(config);
   } catch (const Error& error) {
@@ -252,17 +250,17 @@ void check_matmul_algorithms(Rules& rules, const JobConfig& config, TargetDevice
 
 void check_attention_kernel(Rules& rules, const JobConfig& config, TargetDevice device) {
   rules.require(config.compile.attention == Compile().attention || device == TargetDevice::cuda,
-                {"compile.attention"}, "is of GPUs, and the run is on the CPU; leave it out");
+                {"compile.attention"}, "is for GPUs, but the run is on the CPU; remove it");
   rules.require(
       config.compile.attention != AttentionKernel::cudnn || !config.debug.deterministic,
       {"compile.attention"},
-      "does not go with debug.deterministic = true, since its backward adds in any order; take \"flash\"");
+      "conflicts with debug.deterministic = true, because its backward adds in any order; set \"flash\"");
 }
 
 void check_checkpoint(Rules& rules, const JobConfig& config) {
   const Checkpoint& c = config.checkpoint;
-  const auto needs_saving = [&](bool asked, const std::string& key) {
-    rules.require(!asked || c.enable, {"checkpoint." + key, "checkpoint.enable"},
+  const auto needs_saving = [&](bool is_set, const std::string& key) {
+    rules.require(!is_set || c.enable, {"checkpoint." + key, "checkpoint.enable"},
                   fmt::format("checkpoint.{} needs checkpoint.enable = true", key));
   };
   needs_saving(!c.initial_load_path.empty(), "initial_load_path");
@@ -296,7 +294,7 @@ void check_profiling(Rules& rules, const JobConfig& config) {
                             p.profiler_warmup, p.profiler_active, p.profile_freq));
 }
 
-// A name that means no parameter is a misspelt one.
+// Reports names that match no parameter.
 void check_names_of_parameters(Rules& rules, const JobConfig& config) {
   const ModelSpec* model = find_model_spec(config.model.name);
   const bool named = !config.compile.fsdp_buckets.empty() || !config.optimizer.parameter_groups.empty();
@@ -307,8 +305,8 @@ void check_names_of_parameters(Rules& rules, const JobConfig& config) {
       rules.require(std::any_of(parameters.begin(), parameters.end(),
                                 [&](const ParameterRule& rule) { return names_parameter(name, rule.name); }),
                     {key, "model.flavor", "model.name"},
-                    fmt::format("\"{}\" means no parameter of the model, which has {} to {}, as {}", name,
-                                parameters.front().name, parameters.back().name,
+                    fmt::format("\"{}\" matches no parameter of the model, which has {} to {}, such as {}",
+                                name, parameters.front().name, parameters.back().name,
                                 parameters[parameters.size() / 2].name));
   };
   for (const Bucket& bucket : read_buckets(config.compile.fsdp_buckets))

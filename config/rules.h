@@ -1,4 +1,4 @@
-// The rules between keys: each names the keys it is about, spells out the arithmetic and says what to do.
+// Rules between keys. Each problem names the keys, shows the arithmetic and gives the next action.
 #pragma once
 
 #include <map>
@@ -14,15 +14,15 @@
 
 namespace rondo {
 
-// Where the values of a config came from.
+// The origins of a configuration's values.
 struct Origins {
   std::map<std::string, Assignment> assigned;  // by key: the assignment that won
-  std::set<std::string> broken;  // keys whose value was refused, so that no rule can be asked about them
+  std::set<std::string> broken;                // keys with a refused value; their rules are skipped
   std::vector<std::pair<Assignment, const UnsupportedKey*>>
-      torchtitans;  // those of its keys that are not ours
+      torchtitans;  // torchtitan's keys that Rondo does not have
 };
 
-// `device`: what the graph would run on.
+// Adds broken rules to `problems`. `device`: the device of the graph.
 void check_rules(const JobConfig& config, const Origins& origins, TargetDevice device, Problems& problems);
 
 }  // namespace rondo

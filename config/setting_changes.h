@@ -1,5 +1,5 @@
-// Settings as lines, "optimizer.lr = 0.0008": which of two lists differ. Ranks compare theirs so, and a run
-// that resumes its own with those of the checkpoint.
+// Differences between two lists of settings, as lines such as "optimizer.lr = 0.0008". Ranks
+// compare their lists with it, and a resumed run compares its list with the checkpoint's.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@ namespace rondo {
 
 struct SettingChange {
   std::string key;
-  std::string before, now;  // as TOML; "not set" where the list has no such key
+  std::string before, now;  // as TOML; "not set" if the list lacks the key
 };
 
-// By key. Texts of files may be among them: nothing is assumed about a line.
+// Returns the differences in the order of keys. Accepts any text in a line, as some come from
+// files.
 std::vector<SettingChange> changed_settings(const std::vector<std::string>& before,
                                             const std::vector<std::string>& now);
 

@@ -20,7 +20,7 @@ FieldValues sizes_from_text(const std::string& model, std::string_view text, con
   const ModelSpec* known = find_model_spec(model);
   if (known == nullptr)
     throw Error(ExitCode::checkpoint,
-                fmt::format("{} is of a model \"{}\", which this version does not know", where, model));
+                fmt::format("{} has the model \"{}\", which this version does not know", where, model));
   Problems problems;
   FieldValues sizes;
   for (const Assignment& line : read_toml(text, where, problems)) {
@@ -33,7 +33,7 @@ FieldValues sizes_from_text(const std::string& model, std::string_view text, con
     sizes[line.key] = value;
   }
   if (!problems.empty())
-    throw Error(ExitCode::checkpoint, fmt::format("{}: its model's sizes cannot be read", where));
+    throw Error(ExitCode::checkpoint, fmt::format("{}: the model's sizes are not valid TOML", where));
   return sizes;
 }
 

@@ -1,5 +1,5 @@
-// torchtitan's defaults are listed only where ours differ; a test that has all of them finds one that is
-// missing. Keys behind a switch that has to be off are not told: torchtitan does not read them either.
+// Lists torchtitan's defaults only where ours differ; a test with all of them finds a missing one.
+// Keys in a section that is switched off get no note: torchtitan does not read them either.
 #include "config/torchtitan.h"
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@
 namespace rondo {
 namespace {
 
-bool of_section_that_is_off(const JobConfig& config, const std::string& key) {
+bool is_in_section_that_is_off(const JobConfig& config, const std::string& key) {
   const auto section = std::find_if(sections().begin(), sections().end(),
-                                    [&](const Section& one) { return one.name == section_of(key); });
+                                    [&](const Section& it) { return it.name == section_of(key); });
   return section != sections().end() && section->is_off(config);
 }
 
-// Keys that torchtitan would heed, by the reason why nothing here does.
+// Returns a note per reason, with the keys that torchtitan reads and Rondo ignores.
 std::vector<std::string> ineffective_keys(const Origins& origins) {
   std::map<std::string, std::vector<std::string>> keys_by_reason;
   for (const auto& [assignment, key] : origins.torchtitans)
@@ -33,8 +33,8 @@ std::vector<std::string> ineffective_keys(const Origins& origins) {
   return notes;
 }
 
-// Flavors that torchtitan trains with documents kept apart, though their names do not say so
-// (attn_mask_type = "block_causal" in its models/deepseek_v3/__init__.py).
+// Returns whether torchtitan trains the flavor with document masks although its name does not say
+// so (attn_mask_type = "block_causal" in models/deepseek_v3/__init__.py).
 bool keeps_documents_apart(const Model& model) {
   return model.name == "deepseek_v3" &&
          (model.flavor == "16B" || model.flavor == "236B" || model.flavor == "671B");
@@ -61,20 +61,20 @@ const std::vector<OtherDefault>& other_defaults() {
 std::vector<std::string> torchtitan_notes(const JobConfig& config, const Origins& origins) {
   std::vector<std::string> notes = ineffective_keys(origins);
   const auto from_file = std::find_if(origins.torchtitans.begin(), origins.torchtitans.end(),
-                                      [](const auto& one) { return !one.first.from_flag; });
+                                      [](const auto& it) { return !it.first.from_flag; });
   if (from_file == origins.torchtitans.end()) return notes;
   std::vector<std::string> differing;
-  for (const OtherDefault& one : other_defaults())
-    if (!origins.assigned.contains(one.key) && !of_section_that_is_off(config, one.key))
+  for (const OtherDefault& it : other_defaults())
+    if (!origins.assigned.contains(it.key) && !is_in_section_that_is_off(config, it.key))
       differing.push_back(
-          fmt::format("{} = {} (torchtitan: {})", one.key, to_toml(value_at(config, one.key)), one.theirs));
+          fmt::format("{} = {} (torchtitan: {})", it.key, to_toml(value_at(config, it.key)), it.theirs));
   constexpr const char* kDocuments = "training.document_attention";
   if (keeps_documents_apart(config.model) && !origins.assigned.contains(kDocuments))
     differing.push_back(fmt::format("{} = {} (torchtitan's {}: true)", kDocuments,
                                     to_toml(value_at(config, kDocuments)), config.model.flavor));
   if (!differing.empty())
     notes.push_back(
-        fmt::format("{} is a key of torchtitan's; keys that its files leave out have other defaults here: {}",
+        fmt::format("{} is a key of torchtitan; these keys are not set and have other defaults here: {}",
                     from_file->first.key, fmt::join(differing, ", ")));
   return notes;
 }

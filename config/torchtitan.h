@@ -1,4 +1,4 @@
-// What the user of a torchtitan file may not expect here, told once at the start.
+// Notes on what a torchtitan file does differently here, logged once at the start.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace rondo {
 
-// torchtitan v0.2.2's default of a key of ours that has another one here.
+// torchtitan v0.2.2's default of a key whose default differs here.
 struct OtherDefault {
   const char* key;
-  const char* theirs;  // as TOML; "not set"
+  const char* theirs;  // as TOML, or "not set"
 };
 const std::vector<OtherDefault>& other_defaults();
 
-// Keys without effect, and defaults that differ and count. Empty unless a key of torchtitan's alone is set.
+// Returns notes on keys without effect, and on differing defaults that apply. Empty unless a key
+// that only torchtitan has is set.
 std::vector<std::string> torchtitan_notes(const JobConfig& config, const Origins& origins);
 
 }  // namespace rondo

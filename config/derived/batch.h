@@ -1,4 +1,4 @@
-// How the sequences of a step are divided among microbatches, and the tokens of each among ranks.
+// How sequences of a step are divided into microbatches, and their tokens among ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace rondo {
 
-// How ranks that share sequences divide the tokens of each.
+// Returns how context-parallel ranks divide the tokens of a sequence.
 ContextBalance context_balance(const Parallelism& parallelism);
 
-// Sequences of a rank in one microbatch: of a pipeline, or else training.local_batch_size.
+// Returns the sequences per rank and microbatch: of a pipeline, or training.local_batch_size.
 std::int64_t microbatch_size(const JobConfig& config);
-// Microbatches of a step, where that is the same for any number of ranks, and whole.
+// Returns the microbatches of a step if they are whole and equal for any number of ranks.
 std::optional<std::int64_t> known_microbatches(const JobConfig& config);
 
 }  // namespace rondo

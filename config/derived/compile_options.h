@@ -1,4 +1,4 @@
-// The options of a compilation that follow from a configuration.
+// Compile options of a configuration.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 
 namespace rondo {
 
-// The memory policy of a recorded graph that a mode of activation checkpointing means.
+// Returns the memory policy that corresponds to a mode of activation checkpointing.
 MemoryPolicy policy_of_mode(ActivationCheckpointMode mode);
-// What compile.memory_policy and activation_checkpoint.mode come to.
+// Resolves compile.memory_policy and activation_checkpoint.mode.
 MemoryPolicy memory_policy(const JobConfig& config);
 
-// What parallelism.fsdp_reshard_after_forward comes to: "default" is never in a pipeline, as in torchtitan.
+// Resolves parallelism.fsdp_reshard_after_forward: "default" is never in a pipeline, as in
+// torchtitan.
 ReshardAfterForward reshard_after_forward(const JobConfig& config);
 
-// Chunks of a loss; 0: as few as keep a chunk's logits at 1 GiB or below. nullopt: losses are whole.
+// Returns the chunks of a loss; 0: the fewest that keep a chunk's logits at 1 GiB or below. nullopt:
+// losses are whole.
 std::optional<std::int64_t> loss_chunks(const JobConfig& config);
 
-// For graphs that run on `device`.
+// Returns the options for graphs that run on `device`.
 CompileOptions compile_options(const JobConfig& config, TargetDevice device);
 
 }  // namespace rondo

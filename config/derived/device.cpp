@@ -16,10 +16,9 @@ TargetDevice choose_device(std::optional<TargetDevice> requested, bool built_wit
                 "job.device = \"cuda\": this program was built without CUDA; build the preset cuda "
                 "(scripts/build.sh cuda), or set job.device = \"cpu\"");
   if (requested == TargetDevice::cuda && gpus == 0)
-    throw Error(
-        ExitCode::environment,
-        "job.device = \"cuda\": this machine shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is "
-        "empty); `rondo doctor` says what is there");
+    throw Error(ExitCode::environment,
+                "job.device = \"cuda\": this machine shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES "
+                "is empty); `rondo doctor` reports its devices");
   return *requested;
 }
 

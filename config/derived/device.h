@@ -1,4 +1,4 @@
-// The device that a configuration comes to.
+// Resolves the device of a run.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace rondo {
 
-// What job.device comes to for this program, on this machine. Throws Error(environment) where a GPU is
-// requested and the program was built without CUDA, or the machine shows none.
+// Resolves job.device for this program on this machine. Throws Error(environment) if a GPU is
+// requested and the program was built without CUDA, or the machine has none.
 TargetDevice device_of(const JobConfig& config);
-// The rule behind it.
+// The rule of device_of, as a pure function.
 TargetDevice choose_device(std::optional<TargetDevice> requested, bool built_with_cuda, int gpus);
 
 }  // namespace rondo

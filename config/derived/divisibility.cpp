@@ -1,5 +1,5 @@
-// Rules return what is broken instead of throwing: the checker of a configuration asks with the degrees that
-// are known, and the layout asks again when the number of ranks is.
+// Returns broken rules instead of throwing them. The configuration check calls it with the known
+// degrees; the layout calls it again when the number of ranks is known.
 #include "config/derived/divisibility.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kContext = "parallelism.context_parallel_degree";
 
-// The rule that ranks break which exchange heads for tokens, or "".
+// Returns the rule that is broken by ranks that exchange heads for tokens, or "".
 std::string broken_exchange(const SharedSizes& shared, const ShareDegrees& degrees) {
   const auto size = [&](const char* name) -> std::int64_t {
     for (const SharedSize& one : shared.layers)
@@ -22,7 +22,7 @@ std::string broken_exchange(const SharedSizes& shared, const ShareDegrees& degre
   };
   const std::int64_t queries = size("n_heads") / degrees.tensor, n = degrees.context;
   const std::int64_t of_keys = size("n_kv_heads") > 0 ? size("n_kv_heads") / degrees.tensor : queries;
-  // Fewer heads of keys than ranks are sent to several.
+  // With fewer key heads than ranks, each is sent to several ranks.
   if (queries % n == 0 && (of_keys % n == 0 || (of_keys > 0 && n % of_keys == 0))) return "";
   return fmt::format(
       "{} = {} with context_parallel_rotate_method = \"alltoall\" must divide the {} heads of queries on a "
@@ -72,8 +72,8 @@ std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegree
                        next = (length / unit + 1) * unit;
     require(length % unit == 0,
             {kContext, section + ".seq_len", "parallelism.context_parallel_load_balancer"},
-            fmt::format("{} = {} with this load balancer needs a {}.seq_len that is a multiple of {}, and {} "
-                        "is none; the next is {}",
+            fmt::format("{} = {} with this load balancer needs {}.seq_len to be a multiple of {}, but it is "
+                        "{}; the next multiple is {}",
                         kContext, context_parallel, section, unit, length, next));
     if (length % context_parallel != 0) return;
     const std::int64_t own = length / context_parallel;

@@ -1,4 +1,4 @@
-// What ranks that share layers, sequences or experts cannot divide evenly.
+// Divisibility of layers, sequences and experts by the ranks that share them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace rondo {
 
-// Of the ranks that share layers, and sequences.
+// Degrees of tensor and context parallelism.
 struct ShareDegrees {
   std::int64_t tensor = 1, context = 1;
 };
 // A rule between keys that does not hold.
 struct BrokenRule {
-  std::vector<std::string> keys;  // the one to blame first
+  std::vector<std::string> keys;  // the first is blamed
   std::string rule;
 };
-// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them; and
-// what they cannot share in float8 (float8.h).
+// Returns the rules that ranks break: heads, hidden widths, tokens or experts that they cannot
+// divide evenly, also in float8 (float8.h).
 std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegrees& degrees);
 
 }  // namespace rondo

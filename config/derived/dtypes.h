@@ -1,16 +1,16 @@
-// The dtypes that follow from the keys of precision.
+// Dtypes of a configuration.
 #pragma once
 
 #include "config/schema/job_config.h"
 
 namespace rondo {
 
-// The types that weights are gathered and computed in, and that gradients are reduced in: what the keys of
-// mixed precision say, or float64 where training.dtype says so.
+// Returns the dtypes of gathered weights and computation, and of gradient reductions: the keys of
+// mixed precision, or float64 if training.dtype is float64.
 Precision compute_dtype(const JobConfig& config);
 Precision reduce_dtype(const JobConfig& config);
-// Of the optimizer's moments: training.dtype, or bfloat16 beside float32 where optimizer.implementation says
-// so.
+// Returns the dtype of the optimizer's moments: training.dtype, or bfloat16 if training.dtype is
+// float32 and optimizer.implementation is fused_opt_states_bf16.
 Precision moment_dtype(const JobConfig& config);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Layers are chosen as torchtitan does (components/quantization/float8.py), by sizes of whole weights. Ranks
-// that share a layer must then be able to multiply their parts.
+// Chooses layers as torchtitan does (components/quantization/float8.py), by the sizes of whole
+// weights. Then checks that ranks can multiply their parts of a layer in float8.
 #include "config/derived/float8.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@ Float8Recipe recipe_of(const JobConfig& config) {
 
 std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
 
-// Where float8 is not faster on an H100, as torchao has measured (its _auto_filter_for_recipe).
+// Returns whether float8 is not faster on an H100, as measured by torchao
+// (_auto_filter_for_recipe).
 bool is_small(Float8Recipe recipe, std::int64_t out, std::int64_t in) {
   if (recipe == Float8Recipe::tensorwise) return in <= 4096 && out <= 1024;
   return out <= 2048 || in <= 1024 || (out <= 4096 && in <= 2048);
@@ -39,7 +40,7 @@ std::vector<ParameterRule> linear_layers(const JobConfig& config) {
   return rules;
 }
 
-// "" where its products are of float8.
+// Returns why a layer keeps its precision, or "" if it is computed in float8.
 std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
   const std::string module = module_of(rule);
   const Float8Recipe recipe = recipe_of(config);
@@ -59,7 +60,8 @@ std::vector<ParameterRule> float8_layers(const JobConfig& config) {
   return rules;
 }
 
-// "layers.0.attention.wk, ... and 4 more (sizes are no multiples of 128)", a line a reason.
+// Returns a line per reason: "layers.0.attention.wk, ... and 4 more (sizes are no multiples of
+// 128)".
 std::vector<std::string> left_out(const JobConfig& config) {
   std::map<std::string, std::vector<std::string>> modules_by_reason;
   for (const ParameterRule& rule : linear_layers(config))
@@ -83,7 +85,7 @@ bool names_a_module(const JobConfig& config, const std::string& name) {
   });
 }
 
-// What quantize.linear.float8.filter_fqns may name to leave out a module, and its like in other layers.
+// Returns the name for quantize.linear.float8.filter_fqns that excludes a module in all layers.
 std::string name_in_layers(const std::string& module) {
   constexpr std::string_view kLayers = "layers.";
   return module.starts_with(kLayers) ? module.substr(module.find('.', kLayers.size()) + 1) : module;
@@ -108,7 +110,8 @@ void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, 
   }
 }
 
-// Gradients of weights are sums over tokens. Those of a block of 128 are together on one rank, too.
+// Checks the tokens of a rank. Weight gradients are sums over tokens; each block of 128 of them is
+// on one rank.
 void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& layers, Float8Recipe recipe,
                   const ShareDegrees& degrees, BrokenRules& broken) {
   const std::int64_t granule = float8_granule(recipe), sequences = microbatch_size(config),
@@ -116,12 +119,12 @@ void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& lay
   const bool of_own_tokens = std::any_of(layers.begin(), layers.end(), [](const ParameterRule& rule) {
     return rule.style == ParallelStyle::replicated;
   });
-  const std::int64_t met = of_own_tokens ? tokens / degrees.tensor : tokens;
-  if (met % granule != 0)
+  const std::int64_t count = of_own_tokens ? tokens / degrees.tensor : tokens;
+  if (count % granule != 0)
     broken.push_back({{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
-                      fmt::format("a layer meets {} tokens of a microbatch of {} sequences of {} on a rank, "
+                      fmt::format("a layer has {} tokens of a microbatch of {} sequences of {} on a rank, "
                                   "and float8 \"{}\" needs a multiple of {}",
-                                  met, sequences, length, name_of(recipe), granule)});
+                                  count, sequences, length, name_of(recipe), granule)});
   const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
   const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
   if (recipe == Float8Recipe::blockwise && degrees.context > 1 && run % granule != 0)

@@ -1,5 +1,6 @@
-// Linear layers whose products are of float8: torchtitan's model.converters and quantize.linear.float8. Which
-// they are depends on the model's sizes alone, and not on how ranks divide them.
+// Linear layers that are computed in float8: torchtitan's model.converters and
+// quantize.linear.float8. The choice depends on the model's sizes only, not on how ranks divide
+// them.
 #pragma once
 
 #include <optional>
@@ -13,18 +14,19 @@
 
 namespace rondo {
 
-// Absent where no converter asks for it.
+// Returns the options, or nullopt without a float8 converter.
 std::optional<Float8Options> float8_options(const JobConfig& config);
-// "blockwise", "rowwise, emulated"
+// Returns "blockwise" or "rowwise, emulated".
 std::string in_words(const Float8Options& options);
-// The weights of these layers by name. Not those whose module quantize.linear.float8.filter_fqns names, whose
-// sizes are no multiples of float8_granule or, with auto_filter_small_kn, for which float8 is not faster.
+// Returns the names of the weights of these layers. Leaves out modules named by
+// quantize.linear.float8.filter_fqns, sizes that are not multiples of float8_granule and, with
+// auto_filter_small_kn, layers for which float8 is not faster.
 std::set<std::string> float8_weights(const JobConfig& config);
-// What no rank can do in float8: parts of weights, or tokens, that are no multiples of float8_granule; or
-// that no layer is left.
+// Returns the rules that float8 breaks: parts of weights or tokens that are not multiples of
+// float8_granule, or no layer left.
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees);
-// "float8: blockwise, 28 of 29 linear layers; not output (named by quantize.linear.float8.filter_fqns)", or
-// "" without float8.
+// Returns "float8: blockwise, 28 of 29 linear layers; not output (named by
+// quantize.linear.float8.filter_fqns)", or "" without float8.
 std::string float8_summary(const JobConfig& config);
 
 }  // namespace rondo

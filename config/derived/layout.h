@@ -1,4 +1,4 @@
-// How the ranks of a run and the batch of a step are divided.
+// The division of a run's ranks and of a step's batch.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@ struct Layout {
   Mesh mesh;
   std::int64_t global_batch_size = 1;  // sequences of a step over all ranks
   std::int64_t microbatch_size = 1;    // sequences of a rank in one microbatch
-  std::int64_t microbatches = 1;       // of one rank in a step; more than 1: a pipeline's, or accumulation
+  std::int64_t microbatches = 1;       // per rank and step; 1 without pipeline and accumulation
 
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
 
-// Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size`, the global batch
-// cannot be divided, or a pipeline's schedule cannot have so many microbatches.
+// Resolves the layout for `world_size` ranks. Throws Error(config), with the arithmetic, if the
+// product of the degrees is not `world_size`, the global batch cannot be divided, or the pipeline's
+// schedule cannot have the resulting number of microbatches.
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 
-// The degrees as plans and checkpoints name them: {"data_parallel_shard", 8}, ...
+// Returns the degrees with the names of plans and checkpoints: {"data_parallel_shard", 8}, ...
 std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh);
 
-// Steps of one validation, of data with so many samples. At least 1.
+// Returns the steps of one validation over `samples` samples, at least 1.
 std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples);
 
 }  // namespace rondo

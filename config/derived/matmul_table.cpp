@@ -29,7 +29,7 @@ MatmulRow read_row(const JsonView& row) {
   constexpr std::int64_t kMostCalls = 1'000'000'000;
   const JsonView algorithm = row.at("algorithm");
   if (!algorithm.text().empty() && !parse_matmul_algorithm(algorithm.text()))
-    algorithm.refuse("is no algorithm of cuBLASLt");
+    algorithm.refuse("is not a cuBLASLt algorithm");
   return {.product = row.at("product").text(),
           .calls = row.at("calls").integer(1, kMostCalls),
           .libtorch_us = positive(row.at("libtorch_us")),
@@ -40,16 +40,16 @@ MatmulRow read_row(const JsonView& row) {
 }  // namespace
 
 std::map<std::string, std::string> MatmulTable::algorithms() const {
-  std::map<std::string, std::string> all;
-  for (const MatmulRow& row : rows) all.emplace(row.product, row.algorithm);
-  return all;
+  std::map<std::string, std::string> values;
+  for (const MatmulRow& row : rows) values.emplace(row.product, row.algorithm);
+  return values;
 }
 
 std::map<std::string, double> MatmulTable::seconds() const {
-  std::map<std::string, double> all;
+  std::map<std::string, double> values;
   for (const MatmulRow& row : rows)
-    all.emplace(row.product, 1e-6 * (row.algorithm.empty() ? row.libtorch_us : row.us));
-  return all;
+    values.emplace(row.product, 1e-6 * (row.algorithm.empty() ? row.libtorch_us : row.us));
+  return values;
 }
 
 std::string to_text(const MatmulTable& table) {
@@ -73,7 +73,8 @@ MatmulTable parse_matmul_table(std::string_view text, const std::string& file) {
   std::set<std::string> products;
   for (const JsonView& row : whole.at("products").items()) {
     table.rows.push_back(read_row(row));
-    if (!products.insert(table.rows.back().product).second) row.at("product").refuse("is there already");
+    if (!products.insert(table.rows.back().product).second)
+      row.at("product").refuse("is in the table already");
   }
   return table;
 }
@@ -89,10 +90,10 @@ std::optional<MatmulTable> matmul_table(const JobConfig& config) {
 
 void check_measured_on(const MatmulTable& table, const std::string& file, const std::string& device) {
   if (table.device != device)
-    throw Error(ExitCode::config, fmt::format("compile.matmul_algorithms = \"{}\": was measured on \"{}\", "
-                                              "and this is \"{}\"; measure again with "
-                                              "rondo tune, or leave it out",
-                                              file, printable(table.device, 200), device));
+    throw Error(ExitCode::config,
+                fmt::format("compile.matmul_algorithms = \"{}\": was measured on \"{}\", but this device is "
+                            "\"{}\"; measure again with rondo tune, or remove the key",
+                            file, printable(table.device, 200), device));
 }
 
 }  // namespace rondo

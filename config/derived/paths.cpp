@@ -1,5 +1,5 @@
-// A data set has a path of its own, an entry of training.datasets, or the folder of its name below data/. The
-// checks of a configuration and the run read the same functions, so they cannot disagree.
+// Finds a data set by its own path, an entry of training.datasets, or the folder data/NAME. The
+// configuration check and the run use the same functions, so they cannot disagree.
 #include "config/derived/paths.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kText = "text";
 
-// `dataset`, `path`: of the section. "" where nobody said where the data set lies.
+// Returns the path that the configuration gives, or "". `dataset` and `path` are keys of the
+// section.
 std::string given_path(const JobConfig& config, const std::string& dataset, const std::string& path) {
   if (!path.empty()) return path;
   for (const std::string& entry : config.training.datasets)
@@ -31,11 +32,10 @@ void require_dataset(const JobConfig& config, const std::string& section, const 
   if (!given_path(config, dataset, path).empty() || std::filesystem::exists(usual_path(dataset))) return;
   throw Error(
       ExitCode::data,
-      fmt::format(
-          "{0}.dataset = \"{1}\": there is no {2}, and nothing is downloaded. Make a token file of its "
-          "text or JSONL files: `rondo data tokenize --tokenizer DIR --input FILES --output {2}.tokens`; "
-          "then say where it is: training.datasets = [\"{1}={2}.tokens\"], or {0}.dataset_path",
-          section, dataset, usual_path(dataset)));
+      fmt::format("{0}.dataset = \"{1}\": there is no {2}, and nothing is downloaded. Make a token file of "
+                  "its text or JSONL files: `rondo data tokenize --tokenizer DIR --input FILES --output "
+                  "{2}.tokens`; then set training.datasets = [\"{1}={2}.tokens\"], or {0}.dataset_path",
+                  section, dataset, usual_path(dataset)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// One of four keys says how layers are divided, or the schedule does by its usual number of stages; a name or
-// a CSV file says the schedule. All of it is read first, so that one check names every mistake. A schedule
-// with a name is proven when its program is made; a file has its whole program, so it is proven at once.
+// Divides layers by one of three keys, or else evenly by the schedule's usual number of stages. The
+// schedule is a named one or a CSV file. Everything is read before it is checked, so one check
+// reports all mistakes. A named schedule is proven when its program is built; a CSV file has its
+// whole program and is proven at once.
 #include "config/derived/pipeline_layout.h"
 
 #include <fmt/format.h>
@@ -33,11 +34,12 @@ constexpr const char* kMicrobatch = "parallelism.pipeline_parallel_microbatch_si
 constexpr const char* kPending = "parallelism.pipeline_parallel_max_pending_weight_gradients";
 
 std::int64_t layers_of(const JobConfig& config) {
-  const auto found = config.model.sizes.find("n_layers");
-  return found == config.model.sizes.end() ? 0 : std::get<std::int64_t>(found->second);
+  const auto size = config.model.sizes.find("n_layers");
+  return size == config.model.sizes.end() ? 0 : std::get<std::int64_t>(size->second);
 }
 
-// "" where the parts are all modules of a model in order, each once; `stages` is then what they hold.
+// Reads module names into `stages`. Returns "" if the parts hold all modules of a model in order,
+// each once; else the broken rule.
 std::string read_modules(const std::vector<std::string>& parts, std::int64_t layers,
                          std::vector<StageLayers>& stages) {
   const auto name = [&](std::int64_t i) -> std::string {
@@ -84,7 +86,7 @@ class Division {
         layers_(layers_of(config)),
         ranks_(static_cast<std::int32_t>(p_.pipeline_parallel_degree)),
         microbatches_(microbatches) {
-    if (layers_ == 0) return;  // no such model: told where its name is read
+    if (layers_ == 0) return;  // unknown model, reported where its name is read
     check_features();
     read_schedule();
     divide();
@@ -94,9 +96,9 @@ class Division {
   const std::vector<BrokenRule>& broken() const { return broken_; }
   std::int64_t stages() const { return std::ssize(stages_); }
 
-  // REQUIRES: nothing is broken, and the number of microbatches was given.
-  PipelineLayout made() && {
-    if (!of_file_) of_file_ = limited(as_asked(make_program(*schedule_, shape())));
+  // REQUIRES: broken() is empty, and the number of microbatches is given.
+  PipelineLayout layout() && {
+    if (!of_file_) of_file_ = limited(requested(make_program(*schedule_, shape())));
     return {parts_of(stages_), std::move(of_file_->lowered), std::move(of_file_->proof)};
   }
 
@@ -113,8 +115,8 @@ class Division {
             "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
     require(memory_policy(config_) != MemoryPolicy::sac_and_offload,
             {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
-            "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
-            "memory; take compile.memory_policy = \"default\" or \"full\"");
+            "a pipeline holds activations of many microbatches and cannot offload them to host memory; set "
+            "compile.memory_policy = \"default\" or \"full\"");
     require(p_.expert_capacity_factor == 0 || p_.expert_overflow != ExpertOverflow::repeat,
             {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", kDegree},
             "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
@@ -127,23 +129,23 @@ class Division {
     if (file.empty()) {
       schedule_ = pipeline::find_schedule(name);
       require(schedule_ != nullptr, {kSchedule, kCsv},
-              fmt::format("\"{}\" stands for a schedule of a file; set {}, or name a schedule", name, kCsv));
+              fmt::format("\"{}\" means the schedule of a CSV file; set {}, or name a schedule", name, kCsv));
       return;
     }
     require(name == Parallelism().pipeline_parallel_schedule || is_schedule_of_csv(name), {kCsv, kSchedule},
-            fmt::format("\"{}\" has a schedule, and {} = \"{}\" is another; leave one of them out", file,
+            fmt::format("\"{}\" has a schedule, and {} = \"{}\" is another; remove one of them", file,
                         kSchedule, name));
     try {
       const pipeline::Program program =
-          as_asked(pipeline::read_csv(read_file(file, pipeline::kLargestCsv, FileUse::data), file));
+          requested(pipeline::read_csv(read_file(file, pipeline::kLargestCsv, FileUse::data), file));
       const auto ranks = static_cast<std::int32_t>(program.ranks.size());
       require(ranks == ranks_, {kCsv, kDegree},
-              fmt::format("{} has {} rows, and {} = {}: a row is what one rank does", file, ranks, kDegree,
-                          ranks_));
+              fmt::format("{} has {} rows, but {} = {}: a row has the actions of one rank", file, ranks,
+                          kDegree, ranks_));
       require(
           !microbatches_ || program.microbatches == *microbatches_,
           {kCsv, kMicrobatch, "training.local_batch_size", "training.global_batch_size"},
-          fmt::format("{} has {} microbatches, and a step has {}: sequences of a rank in a step / {} = {}",
+          fmt::format("{} has {} microbatches, but a step has {}: sequences of a rank in a step / {} = {}",
                       file, program.microbatches, microbatches_.value_or(0), kMicrobatch,
                       p_.pipeline_parallel_microbatch_size));
       of_file_ = prove_file(program, file);
@@ -153,7 +155,7 @@ class Division {
     }
   }
 
-  pipeline::Program as_asked(pipeline::Program program) const {
+  pipeline::Program requested(pipeline::Program program) const {
     if (p_.pipeline_parallel_expert_parallel_overlap) return program;
     for (auto& actions : program.ranks)
       for (pipeline::Action& action : actions) action.with_next = false;
@@ -174,7 +176,7 @@ class Division {
                                           : program);
   }
 
-  // Of the program that `key` says, which is proven without the limit.
+  // Checks the limit for a program, proven without it, of `key`.
   void check_limit(const pipeline::Program& program, const char* key) {
     if (!p_.pipeline_parallel_max_pending_weight_gradients) return;
     try {
@@ -207,15 +209,15 @@ class Division {
 
   void take_layout() {
     if (!pipeline::read_layout(p_.pipeline_parallel_layout, stages_).empty())
-      return;  // told by the key's check
+      return;  // reported by the key's check
     std::int64_t layers = 0, predictions = 0;
     for (const StageLayers& stage : stages_) {
       layers += stage.layers;
       predictions += stage.prediction_layers;
     }
     require(layers == layers_, {kLayout, "model.n_layers", "model.flavor"},
-            fmt::format("{} layers t, but model.n_layers = {}", layers, layers_));
-    require(predictions == 0, {kLayout}, "no model here has layers of multi-token prediction, m");
+            fmt::format("the layout has {} layers t, but model.n_layers = {}", layers, layers_));
+    require(predictions == 0, {kLayout}, "no model has multi-token prediction layers, m");
   }
 
   void divide_evenly() {
@@ -256,22 +258,21 @@ class Division {
                         empty - stages_.begin()));
     if (of_file_) {
       require(of_file_->lowered.stages == stages(), {divided_by_, kCsv},
-              fmt::format("{} has {} stages, and the layers are divided over {}",
+              fmt::format("{} has {} stages, but the layers are divided over {}",
                           p_.pipeline_parallel_schedule_csv, of_file_->lowered.stages, stages()));
       return;
     }
     require(stages() % ranks_ == 0, {divided_by_, kDegree},
-            fmt::format("{} stages must be a multiple of {} = {}: ranks have equally many", stages(), kDegree,
-                        ranks_));
+            fmt::format("the number of stages, {}, must be a multiple of {} = {}: ranks have equally many",
+                        stages(), kDegree, ranks_));
     if (stages() % ranks_ != 0 || schedule_ == nullptr) return;
     const auto wrong = broken_shape(*schedule_, shape());
-    if (!wrong) return check_limit(as_asked(make_program(*schedule_, shape())), kSchedule);
+    if (!wrong) return check_limit(requested(make_program(*schedule_, shape())), kSchedule);
     if (wrong->number == pipeline::BrokenShape::Number::stages_per_rank)
-      require(
-          false, {divided_by_, kSchedule, kDegree},
-          fmt::format("{} stages on {} ranks are {} a rank, which {}; divide the layers otherwise, or take "
-                      "another schedule",
-                      stages(), ranks_, shape().stages_per_rank, wrong->rule));
+      require(false, {divided_by_, kSchedule, kDegree},
+              fmt::format("{} stages on {} ranks are {} a rank, which {}; divide the layers differently, or "
+                          "choose another schedule",
+                          stages(), ranks_, shape().stages_per_rank, wrong->rule));
     else
       require(
           false, {kMicrobatch, "training.local_batch_size", "training.global_batch_size", kSchedule},
@@ -279,7 +280,7 @@ class Division {
                       shape().microbatches, kMicrobatch, p_.pipeline_parallel_microbatch_size, wrong->rule));
   }
 
-  // Where the number of microbatches is not known, one that every schedule can have.
+  // With unknown microbatches, uses a number that every schedule accepts.
   pipeline::PipelineShape shape() const {
     const std::int64_t microbatches =
         std::min<std::int64_t>(microbatches_.value_or(stages()), pipeline::kMostMicrobatches);
@@ -291,7 +292,7 @@ class Division {
   std::int64_t layers_;
   std::int32_t ranks_;
   std::optional<std::int64_t> microbatches_;
-  const char* divided_by_ = kSchedule;  // the key that says the number of stages
+  const char* divided_by_ = kSchedule;  // the key that sets the number of stages
   const pipeline::Schedule* schedule_ = nullptr;
   std::optional<pipeline::Proven> of_file_;
   std::vector<StageLayers> stages_;
@@ -304,7 +305,7 @@ std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Lay
   if (!config.parallelism.has_pipeline()) return std::nullopt;
   Division division(config, layout.microbatches);
   if (!division.broken().empty()) throw Error(ExitCode::config, division.broken()[0].rule);
-  return std::move(division).made();
+  return std::move(division).layout();
 }
 
 std::string fingerprint(const PipelineLayout& layout) {

@@ -1,9 +1,11 @@
-// How pipeline parallelism divides a run: which layers each stage holds, and what each rank of a pipeline
-// does in one step. A function of the configuration and the number of microbatches, so equal on all ranks.
+// The division of a run by pipeline parallelism: the layers of each stage, and the actions of each
+// rank in a step. A function of the configuration and the number of microbatches, so it is equal on
+// all ranks.
 //
-// A step is one pass of the schedule over all of its microbatches: global_batch_size / (data-parallel degree
-// * pipeline_parallel_microbatch_size) of them. Microbatch m has the rows of accumulation microbatch m of a
-// run without a pipeline whose local_batch_size is that size (datasets/loader.h, the data law).
+// A step is one pass of the schedule over its global_batch_size / (data-parallel degree *
+// pipeline_parallel_microbatch_size) microbatches. Microbatch m has the same rows as accumulation
+// microbatch m of a run without a pipeline whose local_batch_size is the microbatch size
+// (datasets/loader.h, the data law).
 #pragma once
 
 #include <cstdint>
@@ -20,23 +22,24 @@
 namespace rondo {
 
 struct PipelineLayout {
-  std::vector<StagePart> stages;  // what each stage holds, in order
-  pipeline::Program program;      // lowered; its ranks are the coordinates of Axis::pp
+  std::vector<StagePart> stages;  // parts of the model, in order
+  pipeline::Program program;      // lowered; indexed by the coordinate on Axis::pp
   pipeline::Proof proof;
 };
 
-// Absent with pipeline_parallel_degree 1. Throws Error(config) for the first of broken_pipeline, and where
-// the program of a CSV file cannot be proven.
+// Returns nullopt with pipeline_parallel_degree 1. Throws Error(config) for the first of
+// broken_pipeline, or if the program of a CSV file cannot be proven.
 std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Layout& layout);
 
-// 16 hex digits of all of it: what ranks that read copies of a CSV file compare.
+// Returns 16 hex digits over the whole layout. Ranks compare them, since each reads its own copy of
+// a CSV file.
 std::string fingerprint(const PipelineLayout& layout);
 
-// What is wrong with schedule and stages, and what no pipeline can do; with `microbatches` also whether the
-// schedule can have so many. Reads and proves a CSV file. Empty with pipeline_parallel_degree 1.
+// Returns the broken rules of schedule and stages; with `microbatches` also whether the schedule
+// accepts that number. Reads and proves a CSV file. Empty with pipeline_parallel_degree 1.
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches);
 
-// A warning where there are fewer microbatches than stages, or "".
+// Returns a warning if there are fewer microbatches than stages, or "".
 std::string few_microbatches(const JobConfig& config, std::optional<std::int64_t> microbatches);
 
 }  // namespace rondo

@@ -47,7 +47,7 @@ class FilesReader {
   }
 
   Problems& problems_;
-  std::vector<std::string> open_;  // the file that is read, behind those that include it
+  std::vector<std::string> open_;  // the current file, after the files that include it
   std::vector<Assignment> all_;
 };
 

@@ -13,7 +13,7 @@ bool is_flag(const std::string& word) { return word.size() > 2 && word.starts_wi
 
 bool is_boolean_text(const std::string& word) { return word == "true" || word == "false"; }
 
-// `--section.no-key` and `--no-section.key` say false, where no key has that very name.
+// Resolves `--section.no-key` and `--no-section.key` to a negated key, unless a key has that name.
 void undo_negation(Assignment& assignment) {
   if (known_field(assignment.key)) return;
   const std::size_t dot = assignment.key.rfind('.');
@@ -28,7 +28,8 @@ void undo_negation(Assignment& assignment) {
   }
 }
 
-// A boolean takes the next word only if that is a boolean; any other key takes what is no flag.
+// Returns whether the flag takes the next word as its value. A boolean takes only "true" or
+// "false"; other keys take any word that is not a flag.
 bool takes(const Assignment& assignment, const std::string& next) {
   const Field* field = known_field(assignment.key);
   if (assignment.negated || (field && field->type == FieldType::boolean)) return is_boolean_text(next);

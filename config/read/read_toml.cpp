@@ -32,7 +32,7 @@ const char* kind_of(const toml::node& node) {
   }
 }
 
-// std::monostate where no field can have such a value.
+// Converts a TOML value. Returns std::monostate if no field has its type.
 FieldValue value_of(const toml::node& node) {
   if (const auto* boolean = node.as_boolean()) return boolean->get();
   if (const auto* integer = node.as_integer()) return integer->get();
@@ -41,7 +41,7 @@ FieldValue value_of(const toml::node& node) {
   const toml::array* array = node.as_array();
   if (array == nullptr) return {};
   std::vector<double> numbers;
-  std::vector<std::string> texts;  // of an empty list, too
+  std::vector<std::string> texts;  // an empty list becomes a list of texts
   for (const toml::node& item : *array) {
     if (const auto* text = item.as_string()) texts.push_back(text->get());
     if (const auto number = item.value<double>()) numbers.push_back(*number);
@@ -51,7 +51,7 @@ FieldValue value_of(const toml::node& node) {
   return {};
 }
 
-// [["a", "b"], ["c"]] as ["a+b", "c"]; std::monostate for anything else.
+// Joins [["a", "b"], ["c"]] to ["a+b", "c"]. Returns std::monostate for anything else.
 FieldValue joined_lists(const toml::node& node) {
   const toml::array* array = node.as_array();
   if (array == nullptr) return {};
@@ -81,7 +81,7 @@ class Flatten {
     }
   }
 
-  // toml++ sorts keys; the user reads problems in the order of the file.
+  // Restores the order of the file, since toml++ sorts keys.
   std::vector<Assignment> in_file_order() {
     std::stable_sort(found_.begin(), found_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -112,7 +112,7 @@ class Flatten {
   std::vector<std::pair<Position, Assignment>> found_;
 };
 
-// " (did you mean configs/x.toml?)", or the presets that there are.
+// Returns " (did you mean configs/x.toml?)", or where the presets are.
 std::string suggest_file(const std::filesystem::path& path) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -157,7 +157,7 @@ std::vector<Assignment> read_toml_file(const std::string& path, const std::strin
   std::ifstream file(path, std::ios::binary);
   if (!file) return refuse(std::strerror(errno));
   std::string text;
-  for (std::array<char, 1 << 14> part; file && text.size() <= kMaxBytes;) {  // of a pipe, too
+  for (std::array<char, 1 << 14> part; file && text.size() <= kMaxBytes;) {  // also reads pipes
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
   }

@@ -1,7 +1,7 @@
-// A flag is text and a file's value has a type, so there are two readers with one check behind them. Text is
-// read with std::from_chars, whole or not at all, which knows no locale. A file's integer is taken where a
-// number is wanted; nothing else is converted. A list in brackets is handed to the TOML parser, so that both
-// have one syntax.
+// Converts flags, which are text, and file values, which have a type; both pass the same check.
+// Numbers are read with std::from_chars: whole or not at all, independent of the locale. The only
+// conversion is from a file's integer to a number. A list in brackets is parsed as TOML, so flags
+// and files share one syntax.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -29,7 +29,7 @@ bool has_type(const FieldValue& value, FieldType type) {
   return false;
 }
 
-// A list without entries is one of texts before anyone asks of what it is.
+// Turns an empty list of texts into an empty list of numbers if `type` needs it.
 FieldValue as_list(FieldValue value, FieldType type) {
   const auto* texts = std::get_if<std::vector<std::string>>(&value);
   return type == FieldType::numbers && texts != nullptr && texts->empty() ? std::vector<double>() : value;
@@ -49,12 +49,12 @@ FieldValue number_from(const std::string& text, const char* wanted, std::string&
   return value;
 }
 
-// A list of lists only where the field knows what it means.
+// Rejects a list of lists unless the field accepts it.
 bool has_form(const Assignment& assignment, const Field& field) {
   return !assignment.of_lists || field.rule.of_lists;
 }
 
-// `a,b` or a TOML list.
+// Parses `a,b` or a TOML list.
 FieldValue list_from(const std::string& text, const Field& field, std::string& rule) {
   const FieldType type = field.type;
   const bool of_texts = type == FieldType::texts;

@@ -1,6 +1,5 @@
-// A range is written out before an entry is divided into names, so that the rest of the program knows names
-// and patterns alone. A range stands for the same number wherever an entry has it. What is broken is told by
-// entry.
+// Expands ranges before it divides an entry into names, so the rest of the program handles only
+// names and patterns. Within an entry every range has the same number. Broken rules name the entry.
 #include "config/schema/bucket_patterns.h"
 
 #include <fmt/format.h>
@@ -21,7 +20,7 @@ struct Range {
   int first = 0, last = 0;
 };
 
-// The first range behind `from`. `rule`: one that is not closed, or is none.
+// Returns the first range after `from`. Sets `rule` if that range is not closed or is not a range.
 std::optional<Range> find_range(const std::string& entry, std::size_t from, std::string& rule) {
   const std::size_t open = entry.find('[', from);
   if (open == std::string::npos) return std::nullopt;
@@ -37,7 +36,7 @@ std::optional<Range> find_range(const std::string& entry, std::size_t from, std:
   return std::nullopt;
 }
 
-// `entry` with `number` in place of every range.
+// Replaces every range of `entry` by `number`.
 std::string with_number(std::string entry, int number) {
   std::string ignored;
   for (std::optional<Range> range; (range = find_range(entry, 0, ignored));)
@@ -45,7 +44,7 @@ std::string with_number(std::string entry, int number) {
   return entry;
 }
 
-// An entry with a range is one for each number.
+// Expands an entry with a range into one entry per number.
 std::vector<std::string> without_ranges(const std::string& entry, std::string& rule) {
   const std::optional<Range> range = find_range(entry, 0, rule);
   if (!range) return {entry};

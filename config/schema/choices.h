@@ -1,5 +1,4 @@
-// The values of keys that name one of several, where no room below has an enum of them. Their names are what
-// a file has.
+// Enums of the configuration that no other room declares. Their names are the values in a file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,7 @@
 
 namespace rondo {
 
-// Dtypes of weights, of what is computed, and of optimizer state.
+// Dtypes of weights, computation and optimizer state.
 enum class Precision : std::uint8_t { float32, bfloat16, float16, float64 };
 template <>
 inline constexpr auto kNamesOf<Precision> = std::to_array<std::string_view>({"float32", "bfloat16", "float16",
@@ -18,7 +17,8 @@ enum class OptimizerName : std::uint8_t { adamw, adam };
 template <>
 inline constexpr auto kNamesOf<OptimizerName> = std::to_array<std::string_view>({"AdamW", "Adam"});
 
-// torch's ways to run the update. The last has moments in bf16; otherwise they are one here.
+// torch's implementations of the update. fused_opt_states_bf16 keeps moments in bf16; the others
+// are equal here.
 enum class OptimizerImplementation : std::uint8_t { fused, foreach, for_loop, fused_opt_states_bf16 };
 template <>
 inline constexpr auto kNamesOf<OptimizerImplementation> =
@@ -35,18 +35,18 @@ template <>
 inline constexpr auto kNamesOf<ActivationCheckpointMode> =
     std::to_array<std::string_view>({"none", "selective", "full", "memory_budget"});
 
-// Which tokens of a sequence a rank has; ptrr is torchtitan's name of `documents`.
+// Tokens of a sequence on each rank. ptrr is torchtitan's name of `documents`.
 enum class ContextLoadBalancer : std::uint8_t { headtail, documents, ptrr, none };
 template <>
 inline constexpr auto kNamesOf<ContextLoadBalancer> =
     std::to_array<std::string_view>({"headtail", "documents", "ptrr", "none"});
 
-// Which graphs are written: after each pass, after the last one, or none.
+// Graphs that are written: after each pass, after the last one, or none.
 enum class GraphDump : std::uint8_t { all, final, none };
 template <>
 inline constexpr auto kNamesOf<GraphDump> = std::to_array<std::string_view>({"all", "final", "none"});
 
-// Of which ranks.
+// Ranks that write graphs.
 enum class DumpRanks : std::uint8_t { first, all };
 template <>
 inline constexpr auto kNamesOf<DumpRanks> = std::to_array<std::string_view>({"first", "all"});

@@ -1,9 +1,9 @@
-// The configuration of a run: plain structs, one per section of the TOML file, with torchtitan v0.2.2's
-// section and key names. What each key means, its unit and its range stand in job_config.cpp, in the one list
-// of fields that the reader, the flags, `rondo help`, the resolved file and the fingerprint share.
-// torchtitan's keys for features that this version lacks are in unsupported.cpp.
+// The configuration of a run: plain structs, one per section of the TOML file, with torchtitan
+// v0.2.2's section and key names. job_config.cpp lists the meaning, unit and range of each key; the
+// reader, the flags, `rondo help`, the resolved file and the fingerprint share that list.
+// unsupported.cpp has torchtitan's keys for features that this version lacks.
 //
-// Value types; a loaded config (load.h) is checked and is not changed afterwards.
+// Value types. A loaded config (load.h) is checked and does not change afterwards.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@
 namespace rondo {
 
 struct Job {
-  std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
+  std::string config_file;  // "": defaults and flags only; not in the resolved file
   std::string dump_folder = "./outputs", description = "default job";
   bool print_config = false;
   std::optional<TargetDevice> device;   // unset: auto (device.h)
-  std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
+  std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, if any
   std::int64_t time_margin_seconds = 120;
   static const Fields& fields();
 };
@@ -36,12 +36,12 @@ struct Job {
 struct Model {
   std::string name = "llama3", flavor = "debugmodel";
   std::string hf_assets_path;  // "": none
-  std::string hf_config;       // "" once the sizes are taken from it
+  std::string hf_config;       // "" once the sizes are read from it
   std::vector<std::string> converters;
-  // Every size of the model by key: the flavor's, with the overrides applied. `from_values<C>` reads it.
+  // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
   FieldValues sizes;
   bool converts_to_float8() const { return !converters.empty(); }
-  static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
+  static const Fields& fields();  // without the sizes, whose fields belong to the model
 };
 
 struct Float8Linear {
@@ -65,20 +65,20 @@ struct Optimizer {
 struct LrScheduler {
   std::int64_t warmup_steps = 200;
   std::optional<std::int64_t> total_steps;  // unset: training.steps
-  std::optional<double> decay_ratio;        // unset: all that is left after the warm-up
+  std::optional<double> decay_ratio;        // unset: all that the warm-up leaves
   DecayType decay_type = DecayType::linear;
   double min_lr_factor = 0.0;
   static const Fields& fields();
 };
 
 struct Training {
-  std::string dataset = "text";         // or a name of a data set: training_path (paths.h)
+  std::string dataset = "text";         // name of a data set; see training_path (paths.h)
   std::string dataset_path;             // "": what `dataset` means
   std::vector<std::string> datasets;    // "c4=/data/c4"
   std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
   std::string text_key = "text";
-  std::string token_cache;         // "": beside the data
-  std::string tokenizer = "auto";  // what it means: tokenizer_name (paths.h)
+  std::string token_cache;         // "": next to the data
+  std::string tokenizer = "auto";  // see tokenizer_name (paths.h)
   std::int64_t local_batch_size = 8;
   std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
   std::int64_t seq_len = 2048;
@@ -104,15 +104,15 @@ struct Compile {
   std::vector<std::string> passes = {"default"};
   std::vector<std::string> disable_passes;
   Numerics numerics = Numerics::exact;
-  std::optional<MemoryPolicy> memory_policy;  // unset: auto, what activation_checkpoint.mode says
-  double memory_budget_gib = 0;               // 0: activation_checkpoint.memory_budget counts
+  std::optional<MemoryPolicy> memory_policy;  // unset: auto, follows activation_checkpoint.mode
+  double memory_budget_gib = 0;               // 0: activation_checkpoint.memory_budget applies
   std::vector<std::string> full_recompute_save_ops;
   bool full_recompute_all_to_all = false;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
   bool enable_fsdp_ag_rs_overlap = false;
   double cpu_offload_budget_gb = 100.0;
   std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 0;
-  std::optional<AttentionKernel> attention;  // unset: auto, the first that can
+  std::optional<AttentionKernel> attention;  // unset: auto, the first that supports the shapes
   std::string matmul_algorithms;             // a file (matmul_table.h); empty: LibTorch's
   GraphDump dump = GraphDump::final;
   DumpRanks dump_ranks = DumpRanks::first;
@@ -141,7 +141,7 @@ struct Checkpoint {
 struct Validation {
   bool enable = false;
   std::string dataset = "text";
-  std::string dataset_path;  // "": what `dataset` means; of text the held-out documents of the training set
+  std::string dataset_path;  // "": the path of `dataset`; for text, the held-out training documents
   double holdout_fraction = 0.05;
   std::int64_t local_batch_size = 8, seq_len = 2048;
   std::int64_t freq = 10;
@@ -173,18 +173,18 @@ struct JobConfig {
   Comm comm;
   Debug debug;
 
-  // Of a loaded config, and no part of its value:
-  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3", "--optimizer.lr=1", "flavor 8B"
-  std::vector<std::string> notes;              // what the user may not expect, to be told once
+  // Facts about a loaded config that are not part of its value.
+  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3", "--optimizer.lr=1"
+  std::vector<std::string> notes;              // surprises for the user, logged once
 };
 
-// One section of JobConfig: its name in the file, what it is about, its fields and where it stands.
+// A section of JobConfig.
 struct Section {
   std::string name;
   std::string meaning;
   const Fields* fields;
-  std::function<void*(JobConfig&)> in;  // the section's struct inside a config, for Field::get and Field::set
-  std::function<bool(const JobConfig&)> is_off;  // its switch is off, so that no other value counts
+  std::function<void*(JobConfig&)> in;           // struct of the section, for Field::get and set
+  std::function<bool(const JobConfig&)> is_off;  // its switch is off, so no other value applies
 };
 
 // In the order of JobConfig.

@@ -1,7 +1,7 @@
-// All keys in one map, built once from the three tables that own them. A suggestion is tried in the order of
-// what people mistake most: the right name in a wrong section, then a misspelt name in the right section,
-// then any near key. If the section itself is misspelt, the repaired key is offered only if it exists.
-// A size that the run's model lacks is never suggested.
+// One map of all keys, built once from the three tables that own them. Suggestions follow the order
+// of common mistakes: the right name in a wrong section, then a misspelt name in the right section,
+// then any near key. If the section is misspelt, the repaired key is suggested only if it exists. A
+// size that the run's model lacks is never suggested.
 #include "config/schema/keys.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 struct Known {
   std::map<std::string, const Field*, std::less<>> fields;
   std::set<std::string, std::less<>> sections;
-  std::set<std::string, std::less<>> sizes;  // keys that some model has and another may lack
+  std::set<std::string, std::less<>> sizes;  // sizes of some model, which other models may lack
 
   void add(const std::string& section, const Field& field) {
     fields.emplace(section + "." + field.name, &field);
@@ -46,19 +46,19 @@ const Known& known() {
   return all;
 }
 
-// False for a size that `model` lacks; nullptr lacks none.
+// Returns false for a size that `model` lacks. With nullptr every key is accepted.
 bool takes_key(const ModelSpec* model, std::string_view key) {
   return model == nullptr || !known().sizes.contains(key) ||
          find_field(*model->fields, key_of(key)) != nullptr;
 }
 
-// The nearest of `names`, which are of the key's own section.
+// Suggests the nearest of `names`, which are keys of the same section.
 std::string suggest_in_section(std::string_view key, const std::vector<std::string>& names) {
   const auto near = nearest(key_of(key), names);
   return near ? fmt::format(" (did you mean {}.{}?)", section_of(key), *near) : "";
 }
 
-// The key itself misspelt, or its right name in another section (`training.lr`, `--steps`).
+// Suggests a key for a misspelt name, or the section of a right name (`training.lr`, `--steps`).
 std::string suggest_among_keys(std::string_view key, const ModelSpec* model) {
   std::vector<std::string> all, same_section;
   for (const auto& [name, field] : known().fields) {
@@ -72,7 +72,7 @@ std::string suggest_among_keys(std::string_view key, const ModelSpec* model) {
   return did_you_mean(key, all);
 }
 
-// "llama3 has it", "llama3, qwen3 and olmo2 have it". REQUIRES: there is one.
+// Returns "llama3 has it" or "llama3, qwen3 and olmo2 have it". REQUIRES: `owners` is not empty.
 std::string owners_text(const std::vector<std::string>& owners) {
   if (owners.size() == 1) return owners.front() + " has it";
   return fmt::format("{} and {} have it", fmt::join(owners.begin(), owners.end() - 1, ", "), owners.back());

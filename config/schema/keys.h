@@ -1,5 +1,5 @@
-// Every key that a configuration may hold, whoever owns it: the sections' fields, the models' sizes and
-// torchtitan's keys for what is not in this version.
+// All keys of a configuration: the fields of the sections, the sizes of the models, and
+// torchtitan's keys for features that this version lacks.
 #pragma once
 
 #include <string>
@@ -12,22 +12,23 @@ namespace rondo {
 
 struct ModelSpec;  // models/parts/model_spec.h
 
-// The field of a full key ("training.steps", "model.dim" of any model, "checkpoint.interval"), or nullptr.
+// Returns the field of a full key ("training.steps", "model.dim" of any model,
+// "checkpoint.interval"), or nullptr.
 const Field* known_field(std::string_view key);
 
-// Some key starts with `name` and a dot.
+// Returns whether some key starts with `name` and a dot.
 bool is_section(std::string_view name);
 
-// " (did you mean training.steps?)" for a key or a section that does not exist, or "". `model`: whose sizes
-// may be suggested; nullptr: those of every model.
+// Returns " (did you mean training.steps?)" for an unknown key or section, or "". Suggests sizes of
+// `model`, or with nullptr of every model.
 std::string suggest_key(std::string_view key, const ModelSpec* model = nullptr);
 
-// Says what is wrong with a key that the run's model, nullptr where it is not known, does not have:
+// Describes a key that the run's model does not have. `model` is nullptr if it is unknown.
 //   unknown key (did you mean training.steps?)
 //   gpt_oss has no model.attention_chunk; llama3 and llama4 have it
 std::string unknown_key(std::string_view key, const ModelSpec* model);
 
-// "training", "steps" of "training.steps"; the section is "" where there is no dot.
+// Returns "training" and "steps" for "training.steps". The section is "" without a dot.
 std::string_view section_of(std::string_view key);
 std::string_view key_of(std::string_view key);
 

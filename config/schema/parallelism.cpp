@@ -14,96 +14,88 @@ const Fields& Parallelism::fields() {
   using P = Parallelism;
   static const Fields list = {
       field("data_parallel_replicate_degree", &P::data_parallel_replicate_degree,
-            "copies of the whole sharded model; -1: as many as the other degrees leave",
+            "replicas of the sharded model (HSDP); -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "copies", .check = minus_one_or_positive}),
       field("data_parallel_shard_degree", &P::data_parallel_shard_degree,
-            "ranks that share one copy of the weights; -1: the ranks that the other degrees leave",
+            "ranks that shard one copy of the weights (FSDP); -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
       field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
-            "free gathered weights after the forward and gather them again in the backward; default: but for "
-            "the last ones, and never in a pipeline, which gathers its weights once a step"),
+            "free gathered weights after the forward and gather them again in the backward; default: all but "
+            "the last bucket, and never in a pipeline, which gathers its weights once a step"),
       field("fsdp_gradient_sync", &P::fsdp_gradient_sync,
-            "how often a step of several microbatches reduce-scatters gradients: each microbatch its own, or "
-            "once a step their sums, which every rank then keeps of whole gradients, in fp32; with one "
-            "microbatch both are the same"),
+            "when a step of several microbatches reduce-scatters gradients: after each microbatch, or once "
+            "per step, with whole fp32 gradients kept on every rank; equal with one microbatch"),
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
-            "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
+            "ranks that divide each layer and its tokens; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
       field("context_parallel_degree", &P::context_parallel_degree,
-            "ranks that share the tokens of each sequence; -1: the ranks that the other degrees leave",
+            "ranks that divide the tokens of each sequence; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
-      field(
-          "context_parallel_rotate_method", &P::context_parallel_rotate_method,
-          "how attention meets the tokens of other ranks: keys and values of whole sequences on every rank, "
-          "or heads exchanged for tokens"),
-      field(
-          "context_parallel_load_balancer", &P::context_parallel_load_balancer,
-          "which tokens of a sequence a rank has, with allgather: neighbours, two parts of 2n for equal work "
-          "under a causal mask, or blocks dealt by the work that the batch's documents make of them (ptrr is "
-          "torchtitan's name of that); alltoall needs none"),
-      field(
-          "pipeline_parallel_degree", &P::pipeline_parallel_degree,
-          "ranks of a pipeline, which divide the layers into stages; with 1 no other key of pipelines counts",
-          {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "ranks"}),
+      field("context_parallel_rotate_method", &P::context_parallel_rotate_method,
+            "how attention sees tokens of other ranks: allgather: gather keys and values of the whole "
+            "sequence; alltoall: exchange heads for tokens"),
+      field("context_parallel_load_balancer", &P::context_parallel_load_balancer,
+            "tokens of a sequence on each rank, for allgather: none: neighbours; headtail: two of 2n parts, "
+            "equal work under a causal mask; documents (torchtitan: ptrr): blocks balanced by the documents "
+            "of the batch; alltoall ignores it"),
+      field("pipeline_parallel_degree", &P::pipeline_parallel_degree,
+            "ranks of a pipeline, which divide the layers into stages; 1: no pipeline, other pipeline keys "
+            "have no effect",
+            {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "ranks"}),
       field("pipeline_parallel_schedule", &P::pipeline_parallel_schedule,
             "order of forwards and backwards: GPipe, 1F1B, Interleaved1F1B, InterleavedZeroBubble, "
             "ZBVZeroBubble or DualPipeV; `rondo pipeline` compares them",
             {.check = schedule_of_pipeline}),
       field("pipeline_parallel_schedule_csv", &P::pipeline_parallel_schedule_csv,
-            "file with a schedule in torch's CSV form, in place of one that has a name; empty: none"),
+            "CSV file with a schedule in torch's format, instead of a named one; empty: none"),
       field("pipeline_parallel_microbatch_size", &P::pipeline_parallel_microbatch_size,
-            "sequences of one microbatch of a pipeline; a step is one pass of its schedule over all of its "
-            "microbatches, those that accumulate gradients included",
+            "sequences per microbatch of a pipeline; a step is one pass of the schedule over all of its "
+            "microbatches, including those of gradient accumulation",
             {.minimum = 1, .maximum = 1 << 20, .unit = "sequences"}),
       field("pipeline_parallel_layers_per_stage", &P::pipeline_parallel_layers_per_stage,
-            "layers of a stage, embedding and head counted as the next two keys say; not set: one stage a "
-            "rank, "
-            "or two where the schedule takes several",
+            "layers per stage, with embedding and head counted by the next two keys; not set: one stage per "
+            "rank, or two if the schedule needs several",
             {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "layers"}),
       field("pipeline_parallel_first_stage_less_layers", &P::pipeline_parallel_first_stage_less_layers,
-            "layers that the embedding counts as when layers are divided",
+            "weight of the embedding, in layers, when layers are divided",
             {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
       field("pipeline_parallel_last_stage_less_layers", &P::pipeline_parallel_last_stage_less_layers,
-            "layers that the head counts as when layers are divided",
+            "weight of the head, in layers, when layers are divided",
             {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
       field("pipeline_parallel_max_pending_weight_gradients",
             &P::pipeline_parallel_max_pending_weight_gradients,
-            "microbatches of a stage that may be between the two parts of their backward at once, in a "
-            "schedule "
-            "that divides it: fewer take less memory, and ranks wait more; 0: none is divided; not set: as "
-            "many "
-            "as the schedule has",
+            "maximum microbatches of a stage between the two parts of a split backward; fewer use less "
+            "memory and wait longer; 0: do not split; not set: as many as the schedule has",
             {.minimum = 0, .maximum = pipeline::kMostMicrobatches, .unit = "microbatches"}),
       field("module_fqns_per_model_part", &P::module_fqns_per_model_part,
             "modules of each stage, as [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", "
-            "\"output\"]] or "
-            "[\"tok_embeddings+layers.0\", \"layers.1+norm+output\"]; empty: as the other keys say",
+            "\"output\"]] or [\"tok_embeddings+layers.0\", \"layers.1+norm+output\"]; empty: divided by the "
+            "other keys",
             {.of_lists = true}),
       field("pipeline_parallel_layout", &P::pipeline_parallel_layout,
-            "layers of each stage as Megatron writes them: E the embedding, t a layer, L the head, | the end "
-            "of a "
-            "stage, as in Et*3|(t*4|)*6t*3L; empty: as the other keys say",
+            "layers of each stage in Megatron's notation: E the embedding, t a layer, L the head, | the end "
+            "of a stage, as in Et*3|(t*4|)*6t*3L; empty: divided by the other keys",
             {.check = layout_of_pipeline}),
-      field(
-          "pipeline_parallel_expert_parallel_overlap", &P::pipeline_parallel_expert_parallel_overlap,
-          "a forward and a backward that a schedule puts together (DualPipeV, OVERLAP_F_B of a CSV) are one "
-          "graph, in which one computes while the other communicates; otherwise one comes after the other"),
+      field("pipeline_parallel_expert_parallel_overlap", &P::pipeline_parallel_expert_parallel_overlap,
+            "run a forward and a backward paired by the schedule (DualPipeV, OVERLAP_F_B of a CSV) as one "
+            "graph that overlaps computation and communication; false: run them one after the other"),
       field("expert_parallel_degree", &P::expert_parallel_degree,
-            "ranks that split the experts; of the ranks of a replica, neighbours",
+            "adjacent ranks of a replica that divide the experts",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
       field("expert_tensor_parallel_degree", &P::expert_tensor_parallel_degree,
-            "ranks that share each expert: 1, or tensor_parallel_degree",
+            "ranks that divide each expert: 1, or tensor_parallel_degree",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
       field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
-            "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
+            "how tokens reach experts of other ranks: static: gather all tokens, without a host sync; "
+            "standard: all-to-all by exact counts",
             {.later = {"deepep"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
-            "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
-            "that can come",
+            "capacity of a rank's experts in rows, as a multiple of what balanced routers send; 0: room for "
+            "all rows",
             {.minimum = 0, .maximum = 1 << 16}),
       field("expert_overflow", &P::expert_overflow,
-            "a step whose experts have no room for all rows is repeated with room for them, where that fits "
-            "into memory, or skipped, or drops the tokens without room"),
+            "what happens to a step whose rows exceed the capacity: repeat: run it again with enough room if "
+            "memory allows; skip: skip it; drop: drop the excess tokens"),
   };
   return list;
 }

@@ -1,5 +1,5 @@
-// [parallelism] of a configuration: how the ranks are divided (parallel/mesh.h). What each key means stands
-// in parallelism.cpp.
+// The [parallelism] section: how ranks are divided (parallel/mesh.h). parallelism.cpp has the
+// meaning of each key.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace rondo {
 
 struct Parallelism {
-  std::int64_t data_parallel_replicate_degree = 1;  // -1: the copies that the other degrees leave
+  std::int64_t data_parallel_replicate_degree = 1;  // -1: the ranks that the other degrees leave
   std::int64_t data_parallel_shard_degree = -1;     // -1: the ranks that the other degrees leave
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::all_but_last;
   GradientSync fsdp_gradient_sync = GradientSync::microbatch;
@@ -24,17 +24,17 @@ struct Parallelism {
   ContextExchange context_parallel_rotate_method = ContextExchange::all_gather;
   ContextLoadBalancer context_parallel_load_balancer = ContextLoadBalancer::headtail;
   ExpertExchange expert_parallel_comm_backend = ExpertExchange::fixed_size;
-  double expert_capacity_factor = 0;  // 0: room for all rows that can come
+  double expert_capacity_factor = 0;  // 0: capacity for all rows
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
-  // Of pipelines (config/derived/pipeline_layout.h).
+  // Pipelines (config/derived/pipeline_layout.h).
   std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
   std::int64_t pipeline_parallel_microbatch_size = 1;
   std::optional<std::int64_t> pipeline_parallel_layers_per_stage,
       pipeline_parallel_max_pending_weight_gradients;
   std::int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
-  std::vector<std::string> module_fqns_per_model_part;  // a text a stage: "tok_embeddings+layers.0"
+  std::vector<std::string> module_fqns_per_model_part;  // per stage: "tok_embeddings+layers.0"
   std::string pipeline_parallel_layout;
-  bool pipeline_parallel_expert_parallel_overlap = true;  // pairs of a schedule run as one
+  bool pipeline_parallel_expert_parallel_overlap = true;  // run paired actions as one graph
   bool has_pipeline() const { return pipeline_parallel_degree > 1; }
   bool exchanges_heads() const { return context_parallel_rotate_method == ContextExchange::all_to_all; }
   static const Fields& fields();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMost = 1e6;
 
-// "weight_decay=0" into the group; false where it is no setting.
+// Stores a setting such as "weight_decay=0" in the group. Returns false if `word` is not a setting.
 bool take_setting(const std::string& word, ParameterGroup& group) {
   const std::size_t equals = std::min(word.find('='), word.size() - 1);
   const std::string_view name = std::string_view(word).substr(0, equals);

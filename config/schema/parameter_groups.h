@@ -1,8 +1,8 @@
-// optimizer.parameter_groups: parameters that the optimizer treats in another way than the rest.
+// optimizer.parameter_groups: parameters with settings of their own.
 //
-// An entry is names and settings: "*norm*+tok_embeddings: weight_decay=0", "output: lr_factor=0.5
-// weight_decay=0". Names are those of compile.fsdp_buckets (bucket_patterns.h). A parameter belongs to the
-// first entry that names it.
+// An entry has names and settings: "*norm*+tok_embeddings: weight_decay=0", "output: lr_factor=0.5
+// weight_decay=0". Names are as in compile.fsdp_buckets (bucket_patterns.h). A parameter belongs to
+// the first entry that matches it.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,15 @@ namespace rondo {
 
 struct ParameterGroup {
   std::vector<std::string> names;
-  double lr_factor = 1;                // on the learning rate of the step
+  double lr_factor = 1;                // factor of the step's learning rate
   std::optional<double> weight_decay;  // unset: optimizer.weight_decay
 };
 
-// In their order. What is broken, "must ...", goes to `rule`, if that is asked for.
+// Returns the groups in order. Sets `rule`, if given, to the broken rule ("must ...").
 std::vector<ParameterGroup> read_parameter_groups(const std::vector<std::string>& entries,
                                                   std::string* rule = nullptr);
 
-// The place of the first group that has the parameter; groups.size() where none has.
+// Returns the index of the first group that has the parameter, or groups.size().
 std::size_t group_of(const std::vector<ParameterGroup>& groups, std::string_view parameter);
 
 }  // namespace rondo

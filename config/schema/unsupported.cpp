@@ -1,6 +1,6 @@
-// Keys are grouped by what becomes of them, so that one reason serves a group and a new key is one line. The
-// type of a key is that of its off value. These fields have no getter and no setter: they are checked and
-// never stored.
+// Groups keys by their fate, so that one reason serves a group and a new key is one line. The type
+// of a key is the type of its off value. The fields have no getter and no setter: they are checked
+// and never stored.
 #include "config/schema/unsupported.h"
 
 namespace rondo {
@@ -21,7 +21,7 @@ FieldType type_of(const FieldValue& off) {
 struct Group {
   std::string section;
   Fate fate;
-  std::string reason;  // refused: the feature with its verb, "float8 is"; behind a switch: its key
+  std::string reason;  // refused: the feature with its verb, "float8 is"; behind_switch: the switch
   std::vector<std::pair<std::string, FieldValue>> keys;
 };
 
@@ -55,7 +55,7 @@ const std::vector<Group>& groups() {  // NOLINT(readability-function-size): a ta
       {"training", refused, "CPU offload is", {{"enable_cpu_offload", false}}},
       {"training",
        without_effect,
-       "there is no Python, and so no garbage collector",
+       "there is no Python garbage collector here",
        {{"gc_freq", 50_i}, {"gc_debug", false}}},
       dataloader("training.dataloader"),
       {"parallelism",
@@ -72,15 +72,15 @@ const std::vector<Group>& groups() {  // NOLINT(readability-function-size): a ta
        {{"pipeline_parallel_split_points", Texts{}}}},
       {"activation_checkpoint",
        without_effect,
-       "compile.memory_policy decides what is computed again, and no policy changes a result",
+       "compile.memory_policy decides what is recomputed, and no policy changes a result",
        {{"per_op_sac_force_recompute_mm_shapes_by_fqns", Texts{"moe.router.gate"}}, {"early_stop", false}}},
       {"activation_checkpoint",
        without_effect,
-       "what is computed again has the same bits, and nothing in a block is random",
+       "recomputed results have the same bits, and blocks have no random ops",
        {{"preserve_rng_state", true}, {"determinism_check", "default"_t}, {"debug", false}}},
       {"activation_checkpoint",
        refused,
-       "a picture of what memory budgets cost is",
+       "a plot of memory budget costs is",
        {{"visualize_memory_budget_pareto", false}}},
       {"compile",
        without_effect,

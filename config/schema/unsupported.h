@@ -1,5 +1,5 @@
-// The keys of torchtitan v0.2.2 that are none of ours, each with what becomes of it and why, so that
-// torchtitan's own files either mean here what they mean there, or are refused.
+// The keys of torchtitan v0.2.2 that Rondo does not have, each with its fate and the reason. A
+// torchtitan file either means the same here, or is refused.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace rondo {
 
 enum class Fate : std::uint8_t {
-  refused,         // of a feature that this version lacks: only the off value is accepted
-  without_effect,  // any value is accepted, and none changes a result here
-  behind_switch,  // any value is accepted: torchtitan reads it only with a feature that is refused by its key
+  refused,         // the feature is not in this version: only the off value is accepted
+  without_effect,  // any value is accepted; no value changes a result
+  behind_switch,   // any value is accepted; torchtitan reads it only with a refused feature
 };
 
 struct UnsupportedKey {
   std::string section;  // "training", "quantize.linear.float8"
-  Field field;          // name, type, off value; cannot be read or set
+  Field field;          // name, type and off value; has no getter and no setter
   Fate fate;
   std::string reason;  // "float8 is not in this version", "there is no Python here"
 };

@@ -1,5 +1,5 @@
-// What one value of the configuration must be, beyond type and range: "must ...", or "" where it is. Rules
-// between keys are in rules.cpp.
+// Checks of single values, beyond type and range. Each returns the broken rule, "must ...", or "".
+// rules.cpp has the rules between keys.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-constexpr double kMaxSteps = 1e12;  // of any number of steps
+constexpr double kMaxSteps = 1e12;  // upper bound of every number of steps
 
 std::string not_empty(const FieldValue& value);
 std::string not_one(const FieldValue& value);
@@ -25,7 +25,7 @@ std::string op_or_number(const FieldValue& value);
 std::string schedule_of_pipeline(const FieldValue& value);
 std::string layout_of_pipeline(const FieldValue& value);
 
-// torch's names of schedules that a CSV file has to say.
+// Returns whether `name` is a torch class of schedules that are given as a CSV file.
 bool is_schedule_of_csv(const std::string& name);
 
 }  // namespace rondo

@@ -5,25 +5,23 @@
 namespace rondo {
 const Fields& Metrics::fields() {
   static const Fields list = {
-      field("log_freq", &Metrics::log_freq, "a line on the console every so many steps",
+      field("log_freq", &Metrics::log_freq, "steps between lines on the console",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
       field("lag", &Metrics::lag,
-            "how many steps late loss and gradient norm are read, so that a GPU has its next step while the "
-            "host waits for them: 0 or 1, with the same numbers; -1: 1 on GPUs, 0 on CPUs",
+            "steps by which loss and gradient norm are read late, so that a GPU does not wait for the host; "
+            "the numbers are equal; -1: 1 on GPUs, 0 on CPUs",
             {.minimum = -1, .maximum = 1, .unit = "steps"}),
       field("enable_tensorboard", &Metrics::enable_tensorboard, "write TensorBoard events"),
-      field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
+      field("save_tb_folder", &Metrics::save_tb_folder, "folder of the events, below job.dump_folder",
             {.check = not_empty}),
-      field("disable_color_printing", &Metrics::disable_color_printing, "no colour on the console"),
-      field(
-          "verbosity", &Metrics::verbosity,
-          "what the console says beside steps, validations and warnings: quiet: nothing; normal: what the "
-          "run is made of, and how it ended; detailed: also what every pass did and the plan of the memory"),
-      field("enable_csv", &Metrics::enable_csv, "write every step to metrics.csv, too, in job.dump_folder"),
+      field("disable_color_printing", &Metrics::disable_color_printing, "disable colors on the console"),
+      field("verbosity", &Metrics::verbosity,
+            "console output besides steps, validations and warnings: quiet: none; normal: a summary at start "
+            "and end; detailed: also each pass and the memory plan"),
+      field("enable_csv", &Metrics::enable_csv, "also write every step to metrics.csv in job.dump_folder"),
       field("prometheus_file", &Metrics::prometheus_file,
-            "a file that is replaced with the numbers of each line of the console, in Prometheus's text "
-            "format, as "
-            "node_exporter's textfile collector reads it (NAME.prom); empty: none"),
+            "file for the numbers of the latest console line in Prometheus's text format, for "
+            "node_exporter's textfile collector (NAME.prom); empty: none"),
   };
   return list;
 }
@@ -32,42 +30,41 @@ const Fields& Profiling::fields() {
   using P = Profiling;
   static const Fields list = {
       field("enable_profiling", &P::enable_profiling,
-            "write traces of steps that Perfetto shows: modules, phases, ops, collectives"),
-      field("save_traces_folder", &P::save_traces_folder, "their folder, below job.dump_folder",
+            "write traces of steps for Perfetto: modules, phases, ops, collectives"),
+      field("save_traces_folder", &P::save_traces_folder, "folder of the traces, below job.dump_folder",
             {.check = plain_subfolder}),
-      field("profile_freq", &P::profile_freq, "a trace, and a memory snapshot, every so many steps",
+      field("profile_freq", &P::profile_freq, "steps between traces, and between memory snapshots",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-      field("profiler_active", &P::profiler_active, "steps in a trace: the last ones of profile_freq",
+      field("profiler_active", &P::profiler_active, "steps per trace: the last of profile_freq",
             {.minimum = 1, .maximum = 1e6, .unit = "steps"}),
-      field("profiler_warmup", &P::profiler_warmup,
-            "steps before those for which the profiler is already set up",
+      field("profiler_warmup", &P::profiler_warmup, "steps before each trace with the profiler already on",
             {.minimum = 0, .maximum = 1e6, .unit = "steps"}),
       field("enable_memory_snapshot", &P::enable_memory_snapshot,
-            "write down whose the memory is, every profile_freq steps and where it ran out"),
-      field("save_memory_snapshot_folder", &P::save_memory_snapshot_folder, "where, below job.dump_folder",
-            {.check = plain_subfolder}),
+            "write a memory snapshot every profile_freq steps, and when memory runs out"),
+      field("save_memory_snapshot_folder", &P::save_memory_snapshot_folder,
+            "folder of the snapshots, below job.dump_folder", {.check = plain_subfolder}),
   };
   return list;
 }
 
 const Fields& Comm::fields() {
   static const Fields list = {
-      field("init_timeout_seconds", &Comm::init_timeout_seconds, "patience up to the end of the first step",
+      field("init_timeout_seconds", &Comm::init_timeout_seconds,
+            "timeout of a collective until the end of the first step",
             {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
-      field(
-          "train_timeout_seconds", &Comm::train_timeout_seconds,
-          "patience with a collective after that; a step or a validation that stands still (no op begins, "
-          "nothing is read or received) for four fifths of it, and for five times as long as the latest ones "
-          "took, ends its rank with exit code 7",
-          {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
+      field("train_timeout_seconds", &Comm::train_timeout_seconds,
+            "timeout of a collective after the first step; a step or validation without progress (no op "
+            "begins, nothing is read or received) for four fifths of it, and for five times as long as "
+            "recent ones took, ends its rank with exit code 7",
+            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
       field("trace_buf_size", &Comm::trace_buf_size,
-            "how many of the latest collectives a rank remembers, to write them down when it loses another "
-            "one; 0: none",
+            "number of recent collectives that a rank records, to write them when it loses another rank; 0: "
+            "none",
             {.minimum = 0, .maximum = 1e7, .unit = "collectives"}),
-      field("save_traces_folder", &Comm::save_traces_folder, "where, below job.dump_folder",
+      field("save_traces_folder", &Comm::save_traces_folder, "folder of these records, below job.dump_folder",
             {.check = plain_subfolder}),
       field("save_traces_file_prefix", &Comm::save_traces_file_prefix,
-            "a rank's file is this, its number and .json", {.check = file_name}),
+            "prefix of a rank's file; the rank and .json follow", {.check = file_name}),
   };
   return list;
 }

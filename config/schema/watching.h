@@ -1,5 +1,6 @@
-// The sections of the configuration that say what a run shows of itself, and how long it waits for others:
-// part of job_config.h. What each key means, its unit and its range stand in watching.cpp. Value types.
+// The sections metrics, profiling and comm: what a run shows, and how long it waits for other
+// ranks. Part of job_config.h. watching.cpp has the meaning, unit and range of each key. Value
+// types.
 #pragma once
 
 #include <cstdint>

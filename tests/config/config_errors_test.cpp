@@ -169,9 +169,8 @@ TEST_CASE(
   CHECK(message_of(resolved, {"--model.flavor=debugmodel"}).empty());
   CHECK(message_of(resolved, {"--model.dim=512"}).empty());
   CHECK(message_of(resolved, {"--model.flavor=8B"}) ==
-        "command line: --model.flavor=8B: has no effect, because the file sets every size of the model; "
-        "remove the "
-        "sizes from its [model] section");
+        "command line: --model.flavor=8B: has no effect because the file sets every size of the model; "
+        "remove the sizes from its [model] section");
 }
 
 TEST_CASE("weights that transformers has no model for are refused before a run that would save them for it") {
@@ -310,15 +309,15 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
       {"[activation_checkpoint]\nmode = \"full\"\n",
        {"--compile.memory_policy=min_cut"},
        "command line: --compile.memory_policy=min_cut: activation_checkpoint.mode = \"full\" means "
-       "compile.memory_policy = \"full\"; they disagree, set one of them"},
+       "compile.memory_policy = \"full\"; they disagree; set only one"},
       {"[activation_checkpoint]\nmode = \"memory_budget\"\n[compile]\nenable = false\n",
        {},
        "x.toml:2:1: activation_checkpoint.mode = \"memory_budget\": needs a recorded graph; an eager run "
-       "(compile.enable = false) knows activation_checkpoint.mode none, selective and full"},
+       "(compile.enable = false) supports activation_checkpoint.mode none, selective and full"},
       {"[compile]\nenable = false\nmemory_policy = \"full\"\n",
        {},
        "x.toml:3:1: compile.memory_policy = \"full\": needs a recorded graph; an eager run (compile.enable = "
-       "false) knows activation_checkpoint.mode none, selective and full"},
+       "false) supports activation_checkpoint.mode none, selective and full"},
       {"[compile]\nmemory_budget_gib = 2\n",
        {},
        "x.toml:2:1: compile.memory_budget_gib = 2: needs compile.memory_policy = \"budget\"; it is \"none\""},
@@ -328,13 +327,12 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "compile.memory_policy = \"full\"; it is \"none\""},
       {"[compile]\nloss_chunks = 4\n",
        {},
-       "x.toml:2:1: compile.loss_chunks = 4: needs compile.numerics = \"rounds\", since sums over chunks "
-       "have "
-       "another order"},
+       "x.toml:2:1: compile.loss_chunks = 4: needs compile.numerics = \"rounds\", because sums over chunks "
+       "have another order"},
       {"[compile]\nmatmul_algorithms = \"" RONDO_SOURCE_DIR "/tests/attack/corpus/matmul_table/h200.json\"\n",
        {"--compile.numerics=rounds", "--job.device=cpu"},
-       "command line: --job.device=cpu: compile.matmul_algorithms is of GPUs, and the run is on the CPU; "
-       "leave it out"},
+       "command line: --job.device=cpu: compile.matmul_algorithms is for GPUs, but the run is on the CPU; "
+       "remove it"},
       {"[compile]\nnumerics = \"rounds\"\nloss_chunks = -2\n",
        {},
        "x.toml:3:1: compile.loss_chunks = -2: must be at least -1 and at most 1000000"},

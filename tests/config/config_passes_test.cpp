@@ -23,11 +23,10 @@ TEST_CASE("unknown passes, passes of another device and wrong orders are refused
 TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {
   CHECK(message_of("compile.attention = \"flash\"\n", {"--job.device=cuda"}).empty());
   CHECK(message_of("", {"--compile.attention=flash", "--job.device=cpu"}) ==
-        "command line: --compile.attention=flash: is of GPUs, and the run is on the CPU; leave it out");
+        "command line: --compile.attention=flash: is for GPUs, but the run is on the CPU; remove it");
   CHECK(message_of("compile.attention = \"cudnn\"\n", {"--debug.deterministic=true", "--job.device=cuda"}) ==
-        "x.toml:1:9: compile.attention = \"cudnn\": does not go with debug.deterministic = true, since its "
-        "backward "
-        "adds in any order; take \"flash\"");
+        "x.toml:1:9: compile.attention = \"cudnn\": conflicts with debug.deterministic = true, because its "
+        "backward adds in any order; set \"flash\"");
 }
 
 TEST_CASE("passes are asked of the device that the configuration names, and not of an eager run") {

@@ -54,7 +54,7 @@ TEST_CASE("what is wrong with a table is told with its row") {
            Row{"130100:", "x:",
                "m.json: products[0].algorithm = \"x:4096:42.1.0.0.0.0.0.ffffffffffffffff\": is no algorithm"},
            Row{"addmm(bf16[64,48],bf16[48,32])", "mm(bf16[64,32],bf16[32,48])",
-               "m.json: products[1].product = \"mm(bf16[64,32],bf16[32,48])\": is there already"},
+               "m.json: products[1].product = \"mm(bf16[64,32],bf16[32,48])\": is in the table already"},
        })
     CHECK_THROWS_MATCHES(parse_matmul_table(with(text, row.old, row.by), "m.json"), Error,
                          MessageMatches(StartsWith(row.says)));

@@ -198,7 +198,7 @@ TEST_CASE("a split that is none is refused with its key, its value and the rule"
   };
   const Mistake mistakes[] = {
       {{"degree=2", "layout=Et*3|t*2L"}, "layout=Et*3|t*2L: 5 layers t, but model.n_layers = 6"},
-      {{"degree=2", "layout=Et*3|t*3mL"}, "no model here has layers of multi-token prediction, m"},
+      {{"degree=2", "layout=Et*3|t*3mL"}, "no model has multi-token prediction layers, m"},
       {{"degree=2", "layout=Et*3|t*3"}, "must be one E, layers t"},
       {{"degree=2", "layout=Et*3||t*3L"}, "stage 1 is empty: a stage needs a layer"},
       {{"degree=2", "layout=Et*2|t*2|t*2L"}, "3 stages must be a multiple of"},

@@ -31,9 +31,9 @@ TEST_CASE("only steps that may be repeated have a second function, with room for
   CHECK_FALSE(compiled({"--parallelism.expert_parallel_degree=1"}).find("repeat"));
   CHECK_THROWS_WITH(
       compiled({"--parallelism.expert_overflow=drop", "--parallelism.expert_capacity_factor=0"}),
-      Catch::Matchers::ContainsSubstring("parallelism.expert_overflow=drop: needs "
-                                         "parallelism.expert_capacity_factor above 0; with 0 there is room "
-                                         "for all rows"));
+      Catch::Matchers::ContainsSubstring(
+          "parallelism.expert_overflow=drop: needs parallelism.expert_capacity_factor above 0; with 0 there "
+          "is capacity for all rows"));
   const StepProgram accumulating = compiled({"--training.global_batch_size=16"});
   CHECK(has_input(accumulating.at("accumulate"), "dropped_tokens_sum"));
   CHECK_FALSE(has_input(accumulating.at("repeat"), "dropped_tokens_sum"));
