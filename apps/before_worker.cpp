@@ -1,6 +1,5 @@
-// What rondo does for a subcommand of rondo-worker before LibTorch is loaded: help, flags, configuration and
-// passes, so that a mistake is reported in milliseconds. The worker reads the same words again, since it
-// needs its own copy.
+// The part of a worker's subcommand that runs before LibTorch is loaded: help, flags, configuration
+// and passes, so mistakes are reported in milliseconds. The worker reads the same words again.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +24,8 @@
 namespace rondo {
 namespace {
 
-// ", such as configs/llama3_8b.toml": the files that ship, in this folder or beside the program.
+// Returns ", such as configs/llama3_8b.toml": the shipped files, in this folder or next to the
+// program.
 std::string presets() {
   for (const std::filesystem::path& folder :
        {std::filesystem::path("configs"), program_folder() / "../../configs"}) {
@@ -68,7 +68,7 @@ bool before_train(const Arguments& args) {
   Arguments words;
   Flags flags("train", "Trains a model as one rank: alone, or started by launch, srun, mpirun or torchrun.",
               help_page(""));
-  flags.positional("CONFIG ...", flag::append(&words), "TOML files; of two values the later one counts",
+  flags.positional("CONFIG ...", flag::append(&words), "TOML files; later values override earlier ones",
                    Need::required);
   flags.keys(&words);
   const auto ask_for_config = [&] { flags.fail({"CONFIG is missing: name a TOML file" + presets()}); };

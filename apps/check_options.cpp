@@ -1,5 +1,5 @@
-// Without --world the step is traced for few ranks, at least two if a degree is -1: the graph of one
-// rank has no sharding that a rule could refuse.
+// Without --world the step is traced for few ranks, at least two if a degree is -1: the graph of
+// one rank has no sharding that a rule could refuse.
 #include "apps/check_options.h"
 
 #include <cstdio>
@@ -46,18 +46,19 @@ std::optional<CheckOptions> read_check_options(const std::vector<std::string>& a
   std::vector<std::string> keys;
   std::int64_t world = 0;
   bool no_trace = false;
-  Flags flags(
-      "config check",
-      "Would `rondo train` start with it, here? Asks all rules between keys, and traces the step as\n"
-      "`rondo plan` does, for what only its graph knows.",
-      "`rondo help` lists sections and keys.\n\n"
-      "Exit code: 0 yes, 3 no, 6 not on this machine; 10 a fault of Rondo, whose graph breaks a rule.");
-  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
+  Flags flags("config check",
+              "Checks whether `rondo train` would start with a configuration on this machine: checks the "
+              "rules\nbetween keys and traces the step as `rondo plan` does, for rules that only the graph "
+              "can check.",
+              "`rondo help` lists sections and keys.\n\nExit code: 0 valid, 3 invalid, 6 not on this "
+              "machine, 10 a bug in Rondo: the graph breaks a rule.");
+  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; later values override earlier ones",
                    Need::required);
   flags.keys(&keys);
-  flags.value("--world", "N", flag::amount(&world, 1, kMostRanks),
-              "ranks of the job that is traced (default: few, as the degrees allow)");
-  flags.toggle("--no-trace", &no_trace, "asks the keys alone, in milliseconds and without LibTorch");
+  flags.value(
+      "--world", "N", flag::amount(&world, 1, kMostRanks),
+      "ranks of the traced job (default: the fewest that the degrees allow, 2 or more with a degree of -1)");
+  flags.toggle("--no-trace", &no_trace, "check only the keys, in milliseconds and without LibTorch");
   if (!flags.read(args)) return std::nullopt;
   options.config = load_config_to_run(keys);
   options.world = world > 0 ? world : few_ranks(options.config);

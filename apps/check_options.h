@@ -1,4 +1,4 @@
-// The words of `rondo config check`. No LibTorch: rondo reads them before it starts the worker.
+// Arguments of `rondo config check`. No LibTorch: rondo reads them before it starts the worker.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace rondo {
 
 struct CheckOptions {
   JobConfig config;
-  std::int64_t world = 1;  // ranks of the job that is traced
-  bool traces = true;      // false: --no-trace, or an eager run, which has no graph
+  std::int64_t world = 1;  // ranks of the traced job
+  bool traces = true;      // false with --no-trace, and for eager runs, which have no graph
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what
-// the configuration or the number of ranks breaks.
+// Parses the arguments. Returns nullopt after printing --help. Throws Error(usage) for a flag, and
+// Error(config) for the configuration or the number of ranks.
 std::optional<CheckOptions> read_check_options(const std::vector<std::string>& args);
 
-// Prints the notes and the fingerprint of a configuration that train would take.
+// Prints the notes and the fingerprint of a valid configuration.
 void print_valid(const JobConfig& config);
 
 }  // namespace rondo

@@ -31,7 +31,9 @@ bool is_checkpoint(const fs::path& folder) {
 void require_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
-    throw Error(ExitCode::checkpoint, fmt::format("there is no folder {}", folder.string()));
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("no such folder: {}; name the folder of checkpoints or of the run", folder.string()));
 }
 
 fs::path root_of(const fs::path& given) {
@@ -39,7 +41,7 @@ fs::path root_of(const fs::path& given) {
   return list(given).empty() ? checkpoint_root_of(given) : given;
 }
 
-// "3 min" since a time as in a manifest; "-" where it is none.
+// Returns the age of a manifest's time, such as "3 min", or "-" if it cannot be parsed.
 std::string age_text(const std::string& created) {
   std::tm parts{};
   if (::strptime(created.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return "-";
@@ -98,7 +100,7 @@ int show(const fs::path& folder) {
   return 0;
 }
 
-// Prints what was found; true where the checkpoint is valid.
+// Prints the verdict. Returns whether the checkpoint is valid.
 bool report(const fs::path& folder, bool quick) {
   constexpr std::size_t kMostShown = 10;
   const Verdict verdict = verify(folder, quick ? Depth::quick : Depth::full);
@@ -135,12 +137,12 @@ int verify_all(const fs::path& given, bool quick) {
   return any_valid && !any_damaged ? 0 : kBad;
 }
 
-// What can still be resumed from when the plan was carried out, and what no longer.
-void tell_what_is_left(const PrunePlan& plan) {
-  std::vector<std::int64_t> left;
+// Prints the steps that remain resumable after the plan, and those that do not.
+void print_resumable_steps(const PrunePlan& plan) {
+  std::vector<std::int64_t> steps;
   for (const fs::path& folder : plan.kept)
-    left.push_back(parse_folder_name(folder.filename().string())->step);
-  fmt::print("a run can resume from step {}", fmt::join(left, ", "));
+    steps.push_back(parse_folder_name(folder.filename().string())->step);
+  fmt::print("a run can resume from step {}", fmt::join(steps, ", "));
   if (!plan.lost_steps.empty()) fmt::print(", and no longer from step {}", fmt::join(plan.lost_steps, ", "));
   fmt::print("\n");
 }
@@ -151,24 +153,23 @@ int prune_all(const fs::path& root, int keep, bool dry_run) {
   Proven proven;
   const PrunePlan plan = plan_prune(root, keep, proven);
   for (const fs::path& folder : plan.kept) fmt::print("kept     {}\n", folder.string());
-  for (const auto* left_alone : {&plan.beside, &plan.damaged})
-    for (const Skipped& skipped : *left_alone)
+  for (const auto* ignored : {&plan.beside, &plan.damaged})
+    for (const Skipped& skipped : *ignored)
       fmt::print("skipped  {}: {}\n", skipped.folder.string(), skipped.why);
   if (plan.kept.empty()) {
-    fmt::print("no checkpoint in {} that a run could resume from: nothing is deleted\n", root.string());
+    fmt::print("{} has no checkpoint that a run could resume from; nothing is deleted\n", root.string());
     return static_cast<int>(ExitCode::checkpoint);
   }
   if (!dry_run) carry_out(root, plan);
   for (const fs::path& folder : plan.deleted)
     fmt::print("{}  {}\n", dry_run ? "would go" : "deleted", folder.string());
-  tell_what_is_left(plan);
+  print_resumable_steps(plan);
   return 0;
 }
 
 constexpr const char* kExitCodes =
-    "Exit code: 0 fine, 2 usage, 5 damaged, or none that is valid, 6 a run is writing there, 9 the disk is "
-    "full.";
-constexpr const char* kRoot = "the folder of checkpoints, or a run folder, whose `checkpoint` is taken";
+    "Exit code: 0 done, 2 usage, 5 damaged or no valid checkpoint, 6 a run is writing there, 9 disk full.";
+constexpr const char* kRoot = "folder of checkpoints, or a run folder (uses its `checkpoint`)";
 
 int run_ls(const Arguments& args) {
   fs::path folder;
@@ -179,7 +180,7 @@ int run_ls(const Arguments& args) {
 
 int run_show(const Arguments& args) {
   fs::path folder;
-  Flags flags("checkpoint show", "What one checkpoint holds: facts, shards, tensors.", kExitCodes);
+  Flags flags("checkpoint show", "Prints the facts, shards and tensors of a checkpoint.", kExitCodes);
   flags.positional("DIR", flag::text(&folder), "a checkpoint (.../step-100)", Need::required);
   return flags.read(args) ? show(folder) : 0;
 }
@@ -190,7 +191,7 @@ int run_verify(const Arguments& args) {
   Flags flags("checkpoint verify", "Reads and hashes every byte of one checkpoint, or of all.", kExitCodes);
   flags.positional("DIR|ROOT|RUN", flag::text(&folder), std::string("a checkpoint (.../step-100), ") + kRoot,
                    Need::required);
-  flags.toggle("--quick", &quick, "only the manifest and the sizes of the files");
+  flags.toggle("--quick", &quick, "check only the manifest and the file sizes");
   return flags.read(args) ? verify_all(folder, quick) : 0;
 }
 
@@ -198,28 +199,26 @@ int run_prune(const Arguments& args) {
   fs::path folder;
   int keep = 0;
   bool dry_run = false;
-  Flags flags("checkpoint prune",
-              "Keeps the K newest checkpoints that a run can resume from and deletes what is older. What is "
-              "kept has\n"
-              "been read and hashed first. Weights alone, damaged and replaced ones do not count.",
-              kExitCodes);
+  Flags flags(
+      "checkpoint prune",
+      "Keeps the K newest checkpoints that a run can resume from and deletes older ones. Checkpoints\nthat "
+      "are kept are read and hashed first. Exported weights, damaged and replaced checkpoints do\nnot count.",
+      kExitCodes);
   flags.positional("ROOT|RUN", flag::text(&folder), kRoot, Need::required);
-  flags.value("--keep", "K", flag::whole(&keep, 1, 999'999), "how many to keep", Need::required);
-  flags.toggle("--dry-run", &dry_run,
-               "say what would go and what could no longer be resumed, delete nothing");
+  flags.value("--keep", "K", flag::whole(&keep, 1, 999'999), "number of checkpoints to keep", Need::required);
+  flags.toggle("--dry-run", &dry_run, "print what would be deleted, and delete nothing");
   return flags.read(args) ? prune_all(root_of(folder), keep, dry_run) : 0;
 }
 
 }  // namespace
 
 int run_checkpoint(const Arguments& args) {
-  return run_subcommand(
-      "checkpoint",
-      {{"ls", "what is there, and in which state", run_ls},
-       {"show", "one checkpoint: facts, shards, tensors", run_show},
-       {"verify", "read and hash every byte", run_verify},
-       {"prune", "keep the newest that a run can resume from, delete what is older", run_prune}},
-      kExitCodes, args);
+  return run_subcommand("checkpoint",
+                        {{"ls", "list the checkpoints and their states", run_ls},
+                         {"show", "print the facts, shards and tensors of a checkpoint", run_show},
+                         {"verify", "read and hash every byte", run_verify},
+                         {"prune", "keep the newest resumable checkpoints, delete older ones", run_prune}},
+                        kExitCodes, args);
 }
 
 }  // namespace rondo

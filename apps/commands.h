@@ -1,8 +1,8 @@
-// The subcommands of `rondo`, one function and one source file each. None of them may include LibTorch: what
-// needs it is a subcommand of `rondo-worker`, which `rondo` execs.
+// The subcommands of `rondo`, one function and one source file each. They include no LibTorch;
+// subcommands that need it run in `rondo-worker`, which `rondo` execs.
 //
-// `args` are the words after the subcommand. Returns the exit code; throws rondo::Error for what the user
-// should read.
+// `args` are the words after the subcommand. Each function returns the exit code and throws
+// rondo::Error with a message for the user.
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@ namespace rondo {
 using Arguments = std::vector<std::string>;
 
 int run_checkpoint(const Arguments& args);  // lists, shows, verifies and prunes checkpoints
-int run_completion(const Arguments& args);  // completion for a shell
-int run_compare(const Arguments& args);     // 0 equal bit for bit, 1 different
+int run_completion(const Arguments& args);  // prints a shell completion script
+int run_compare(const Arguments& args);     // returns 0 if runs are bitwise equal, 1 if not
 int run_config(const Arguments& args);      // checks or prints a configuration
-int run_data(const Arguments& args);        // token files: tokenize, inspect
-int run_doctor(const Arguments& args);      // 0 where training on CPU can work, else 6
-int run_help(const Arguments& args);        // sections and keys of the configuration
-int run_launch(const Arguments& args);      // torchrun's part
-int run_opt(const Arguments& args);         // passes on the text of a graph
-int run_pipeline(const Arguments& args);    // a pipeline schedule, proven, timed and drawn
-int run_prove(const Arguments& args);       // layouts of ranks against one rank
-int run_report(const Arguments& args);      // runs as a page of HTML, or as plots of text
-int run_top(const Arguments& args);         // a run while it trains
+int run_data(const Arguments& args);        // tokenizes text and inspects token files
+int run_doctor(const Arguments& args);      // returns 0 if training on CPU can work, else 6
+int run_help(const Arguments& args);        // prints sections and keys of the configuration
+int run_launch(const Arguments& args);      // runs the ranks of a node, as torchrun
+int run_opt(const Arguments& args);         // runs passes on the text of a graph
+int run_pipeline(const Arguments& args);    // proves, times and draws a pipeline schedule
+int run_prove(const Arguments& args);       // compares layouts of ranks with one rank
+int run_report(const Arguments& args);      // writes runs as an HTML page or as text plots
+int run_top(const Arguments& args);         // watches a run while it trains
 int run_version(const Arguments& args);
 
-// What all commands declare, `rondo` itself first: for completion and the manual page.
+// Returns the declarations of all commands, `rondo` first, for completion and the manual page.
 std::vector<CommandSpec> all_commands();
 
-// These run before `rondo-worker` is started. False: all is done already (--help).
+// Run before `rondo-worker` starts. Return false if nothing is left to do (--help).
 bool before_convert(const Arguments& args);
 bool before_eval(const Arguments& args);
 bool before_generate(const Arguments& args);

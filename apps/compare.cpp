@@ -1,5 +1,5 @@
-// `rondo compare RUN_A RUN_B ... [--json] [--tolerance REL]`. Results go to stdout. Two runs are columns of a
-// table, more are its rows; every run is compared with the first one bit for bit.
+// `rondo compare RUN_A RUN_B ... [--json] [--tolerance REL]`. Results go to stdout. Two runs are
+// columns of a table, more runs are rows. Every run is compared with the first bit for bit.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What the runs are called here: A, B, ..., Z, R27, R28, ...
+// Returns the name of a run in the report: A, B, ..., Z, R27, R28, ...
 std::string letter(std::size_t run) {
   return run < 26 ? std::string(1, static_cast<char>('A' + run)) : fmt::format("R{}", run + 1);
 }
@@ -44,10 +44,10 @@ std::string verdict_text(const Comparison& c, std::optional<double> tolerance, c
   return text;
 }
 
-// All that is known of the runs that are compared.
+// The compared runs and their comparisons.
 struct Compared {
   std::vector<RunLog> runs;
-  std::vector<Comparison> with_first;  // of each run but the first
+  std::vector<Comparison> with_first;  // one per run after the first
   std::vector<Speed> speeds;
   Ranking ranking;
   std::vector<ConfigRow> config;
@@ -60,17 +60,17 @@ struct Compared {
 };
 
 Compared compare(const std::vector<std::string>& folders, std::optional<double> tolerance) {
-  Compared all;
-  for (const std::string& folder : folders) all.runs.push_back(read_run(folder));
+  Compared compared;
+  for (const std::string& folder : folders) compared.runs.push_back(read_run(folder));
   std::vector<const RunLog*> logs;
-  for (const RunLog& run : all.runs) {
-    if (!logs.empty()) all.with_first.push_back(compare_runs(all.runs[0], run, tolerance));
+  for (const RunLog& run : compared.runs) {
+    if (!logs.empty()) compared.with_first.push_back(compare_runs(compared.runs[0], run, tolerance));
     logs.push_back(&run);
-    all.speeds.push_back(speed_of(run.lines));
+    compared.speeds.push_back(speed_of(run.lines));
   }
-  all.ranking = rank_runs(logs);
-  all.config = config_differences(logs);
-  return all;
+  compared.ranking = rank_runs(logs);
+  compared.config = config_differences(logs);
+  return compared;
 }
 
 std::string row(const std::string& name, double a, double b, int decimals) {
@@ -109,7 +109,7 @@ std::string rows(const Compared& c) {
   return text + "\n";
 }
 
-// Which run is better than the next one, and by how much.
+// Returns which run is best, and its lead over the next.
 std::string best_text(const Compared& c) {
   const Ranking& r = c.ranking;
   const std::size_t best = r.best_first[0], next = r.best_first[1];
@@ -129,7 +129,7 @@ std::string report(const Compared& c, std::optional<double> tolerance) {
   for (std::size_t i = 0; i < c.runs.size(); ++i)
     text += fmt::format("{}: {}\n", letter(i), c.runs[i].folder.string());
   for (std::size_t i = 1; i < c.runs.size(); ++i)
-    text += (two ? "" : letter(i) + " beside A: ") + verdict_text(c.with_first[i - 1], tolerance, letter(i));
+    text += (two ? "" : letter(i) + " against A: ") + verdict_text(c.with_first[i - 1], tolerance, letter(i));
   text += "\n" + (two ? columns(c) : rows(c)) + best_text(c);
   for (const RunLog& run : c.runs)
     if (run.config.empty())
@@ -161,7 +161,8 @@ ordered_json bits_json(const Comparison& c) {
           {"missing_in_b", c.only_in_a}};
 }
 
-// "runs" in the order given, each but the first beside the first: there it is "b", and the first one "a".
+// "runs" has the order of the arguments. Each run after the first has its comparison with the
+// first, in which it is "b" and the first is "a".
 std::string json_report(const Compared& c) {
   ordered_json runs = ordered_json::array();
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
@@ -192,18 +193,17 @@ int run_compare(const Arguments& args) {
   std::vector<std::string> folders, more;
   std::optional<double> tolerance;
   bool json = false;
-  Flags flags(
-      "compare",
-      "Compares run folders with the first of them: loss, grad_norm, lr and state_hash of every step,\n"
-      "bit for bit. Then losses at equal tokens and which run is better, speed (medians after the\n"
-      "first tenth of the lines), memory and configuration.",
-      "Exit code: 0 all equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
-  flags.positional("RUN_A", flag::text(&first), "the folder of a run", Need::required);
-  flags.positional("RUN_B", flag::text(&second), "the folder of another", Need::required);
-  flags.positional("RUN...", flag::append(&more), "more of them", Need::optional);
-  flags.toggle("--json", &json, "one JSON object instead of text");
+  Flags flags("compare",
+              "Compares run folders with the first: loss, grad_norm, lr and state_hash of every step, bit "
+              "for\nbit. Then compares losses at equal tokens, speed (medians after the first tenth of the "
+              "lines),\nmemory and configuration.",
+              "Exit code: 0 all equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
+  flags.positional("RUN_A", flag::text(&first), "folder of a run", Need::required);
+  flags.positional("RUN_B", flag::text(&second), "folder of another run", Need::required);
+  flags.positional("RUN...", flag::append(&more), "more run folders", Need::optional);
+  flags.toggle("--json", &json, "print one JSON object instead of text");
   flags.value("--tolerance", "REL", flag::number(&tolerance, 0),
-              "loss and grad_norm may differ by this much relatively; hashes are not compared");
+              "relative tolerance of loss and grad_norm; hashes are then not compared");
   if (!flags.read(args)) return 0;
   folders = {first, second};
   folders.insert(folders.end(), more.begin(), more.end());

@@ -1,5 +1,4 @@
-// `rondo config SUBCOMMAND`: what `rondo train` would do with a configuration, and what there is to
-// configure.
+// `rondo config SUBCOMMAND`: checks a configuration, prints it resolved, or prints its schema.
 #include <cstdio>
 
 #include "apps/check_options.h"
@@ -28,9 +27,9 @@ int check_config(const Arguments& args) {
 
 int resolve_config(const Arguments& args) {
   Arguments keys;
-  Flags flags("config resolve", "Prints every key with its value and where that came from, as TOML.",
+  Flags flags("config resolve", "Prints every key with its value and origin, as TOML.",
               "`rondo help` lists sections and keys.");
-  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
+  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; later values override earlier ones",
                    Need::required);
   flags.keys(&keys);
   if (flags.read(args)) std::fputs(to_annotated_toml(load_config(keys)).c_str(), stdout);
@@ -49,10 +48,10 @@ int print_schema(const Arguments& args) {
 int run_config(const Arguments& args) {
   return run_subcommand(
       "config",
-      {{"check", "is a configuration valid? exit 0, 3 or 6", check_config},
+      {{"check", "check a configuration: exit 0 valid, 3 invalid, 6 not on this machine", check_config},
        {"resolve", "print every key with its value and its origin, as TOML", resolve_config},
        {"schema", "print the JSON schema of configuration files", print_schema}},
-      "What `rondo train` makes of a configuration.", args);
+      "Shows how `rondo train` reads a configuration.", args);
 }
 
 }  // namespace rondo

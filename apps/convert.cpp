@@ -1,4 +1,4 @@
-// `rondo-worker convert FROM TO`: weights between checkpoints and Hugging Face folders.
+// `rondo-worker convert FROM TO`: converts weights between checkpoints and Hugging Face folders.
 #include "trainer/resume/convert.h"
 
 #include <cstdio>
@@ -12,8 +12,8 @@ int run_convert(const std::vector<std::string>& args) {
   const auto options = read_convert_options(args);
   if (!options) return 0;
   if (!options->to_hugging_face) {
-    const std::filesystem::path made = import_from_hugging_face(options->from, options->to);
-    std::printf("%s\n", made.c_str());
+    const std::filesystem::path folder = import_from_hugging_face(options->from, options->to);
+    std::printf("%s\n", folder.c_str());
     return 0;
   }
   export_to_hugging_face(options->from, options->to,

@@ -7,9 +7,9 @@ namespace rondo {
 int run_data(const Arguments& args) {
   return run_subcommand(
       "data",
-      {{"tokenize", "text, JSONL or a packed corpus to token files, on all cores", run_data_tokenize},
-       {"inspect", "what is in token files and text, and whether it is whole", run_data_inspect}},
-      "`rondo data SUBCOMMAND --help` for one of them.", args);
+      {{"tokenize", "convert text, JSONL or a packed corpus to token files, on all cores", run_data_tokenize},
+       {"inspect", "print the contents of token files and text, and verify them", run_data_inspect}},
+      "Prepares and inspects token files. `rondo data SUBCOMMAND --help` describes a subcommand.", args);
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The subcommands of `rondo data`, one source file each. As in apps/commands.h.
+// The subcommands of `rondo data`, one source file each (see apps/commands.h).
 #pragma once
 
 #include "apps/commands.h"

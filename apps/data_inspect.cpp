@@ -21,17 +21,17 @@ constexpr std::int64_t kShownTokens = 16;
 constexpr std::int64_t kShownText = 48;  // tokens
 constexpr std::int64_t kScannedTokens = std::int64_t{1} << 20;
 
-// Names and texts come from files of others.
+// Escapes names and texts, which come from foreign files.
 void line(const std::string& text) { fmt::print("{}\n", printable(text)); }
 void row(const char* label, const std::string& value) { line(fmt::format("  {:<12}{}", label, value)); }
 
 struct InspectOptions {
   bool verify = false;
-  std::int64_t documents = 3;  // that are shown
+  std::int64_t documents = 3;  // number of documents to show
   std::string tokenizer, text_key = "text";
 };
 
-// In quotes and on one line.
+// Returns the text in quotes and on one line.
 std::string shown_text(const Tokenizer& tokenizer, const std::vector<std::int64_t>& ids) {
   const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
   std::string text;
@@ -39,7 +39,7 @@ std::string shown_text(const Tokenizer& tokenizer, const std::vector<std::int64_
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// `tokenizer`: nullptr where it is not known; then no text is shown.
+// Shows the first `most` documents. Without a tokenizer (nullptr) shows only ids.
 void show_documents(TokenSource& source, std::int64_t most, const Tokenizer* tokenizer) {
   std::vector<std::int64_t> ids;
   for (std::int64_t document = 0; document < std::min(most, source.documents()); ++document) {
@@ -53,7 +53,7 @@ void show_documents(TokenSource& source, std::int64_t most, const Tokenizer* tok
   }
 }
 
-// That the file was made with, where it is at hand.
+// Returns the tokenizer of the file, or nullptr if it is unknown.
 std::unique_ptr<Tokenizer> tokenizer_of(const TokenFile& file, const std::string& given) {
   if (given.empty()) {
     auto bytes = std::make_unique<ByteTokenizer>();
@@ -61,7 +61,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const TokenFile& file, const std::string
   }
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(given);
   if (!file.tokenizer().empty() && file.tokenizer() != tokenizer->name())
-    throw Error(ExitCode::data, fmt::format("{}: made with the tokenizer {}, but --tokenizer {} is {}",
+    throw Error(ExitCode::data, fmt::format("{}: written with the tokenizer {}, but --tokenizer {} is {}",
                                             file.path(), file.tokenizer(), given, tokenizer->name()));
   return tokenizer;
 }
@@ -121,21 +121,20 @@ void inspect_text(const SourceFile& file, const InspectOptions& options) {
 int run_data_inspect(const Arguments& args) {
   std::vector<std::string> words;
   InspectOptions options;
-  Flags flags(
-      "data inspect",
-      "What is in token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl and *.packed: format, "
-      "width,\ntokenizer, documents, tokens, ids, and the first documents, as text where their tokenizer is "
-      "known.",
-      "Exit code: 0 whole as far as was looked, 2 usage, 4 a file is missing or damaged.");
+  Flags flags("data inspect",
+              "Prints the contents of token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl "
+              "and\n*.packed: format, width, tokenizer, documents, tokens, ids, and the first documents, as "
+              "text if\ntheir tokenizer is known.",
+              "Exit code: 0 no damage found, 2 usage, 4 a file is missing or damaged.");
   flags.positional("PATH...", flag::append(&words), "files, folders and globs", Need::required);
   flags.toggle("--verify", &options.verify,
-               "read everything: checksums where the format has them, the whole index, every id");
+               "read everything: checksums if the format has them, the whole index, every id");
   flags.value("--documents", "N", flag::amount(&options.documents, 0),
-              "how many documents to show, default 3");
+              "number of documents to show (default 3)");
   flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
-              "the tokenizer.json of token files, or a folder that holds it: shows their text");
+              "tokenizer.json of the token files, or its folder, to show their text");
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "the field of a line of JSONL that holds its text, default text");
+              "JSONL field of a document's text (default text)");
   if (!flags.read(args)) return 0;
   for (const std::string& paths : words)
     for (const NamedFile& named : recognise_files(find_files(paths).files)) {

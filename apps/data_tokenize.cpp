@@ -1,4 +1,4 @@
-// `rondo data tokenize`: progress goes to stderr, what was made to stdout.
+// `rondo data tokenize`: progress goes to stderr, the list of written files to stdout.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One line that is written over on a terminal; elsewhere a line every few seconds.
+// Progress: one line that is overwritten on a terminal, else a line every few seconds.
 class ProgressLine {
  public:
   void show(const TokenizeProgress& p) {
@@ -41,33 +41,31 @@ class ProgressLine {
   Clock::time_point shown_ = start_;
 };
 
-// False: --help is printed. `tokenizer`: bytes, or a path.
+// Parses the arguments. Returns false after printing --help. `tokenizer`: bytes, or a path.
 bool read_options(const Arguments& args, TokenizeOptions& options, std::string& tokenizer) {
   std::vector<std::string> inputs;
   std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
-      "Text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, to a token file that training maps "
-      "into\n"
-      "memory. Every document is stored as BOS (where the tokenizer has one), its tokens, EOS.",
-      "Kill it and give the same command again: finished parts (in .NAME.tokens.parts) are kept, and the "
-      "output\n"
-      "has the same bytes, whatever the number of threads. The parts take as much disk again until the "
-      "end.\n\n"
-      "Exit code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
-  flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer),
-              "a tokenizer.json, or a folder that holds one; bytes needs none", Need::required);
+      "Converts text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, to a token file "
+      "that\ntraining maps into memory. Each document is stored as BOS (if the tokenizer has one), its "
+      "tokens\nand EOS.",
+      "A killed command can be repeated: finished parts (in .NAME.tokens.parts) are kept. The output "
+      "has\nthe same bytes for any number of threads. Until the end the parts double the disk space.\n\nExit "
+      "code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
+  flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer), "a tokenizer.json, its folder, or bytes",
+              Need::required);
   flags.value("--input", "PATHS", flag::append(&inputs),
-              "files, folders and globs, separated by commas; may be given again", Need::required);
-  flags.value("--output", "NAME.tokens", flag::text(&options.output), "the file to write; it must not exist",
+              "files, folders and globs, separated by commas; may be repeated", Need::required);
+  flags.value("--output", "NAME.tokens", flag::text(&options.output), "file to write; must not exist",
               Need::required);
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "the field of a line of JSONL that holds its text, default text");
-  flags.value("--threads", "N", flag::amount(&threads, 1), "default: all cores");
+              "JSONL field of a document's text (default text)");
+  flags.value("--threads", "N", flag::amount(&threads, 1), "number of threads (default: all cores)");
   flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
-              "tokens after which a file ends, as in 1G: NAME-00000-of-00002.tokens ...");
+              "maximum tokens per file, such as 1G: NAME-00000-of-00002.tokens ...");
   flags.value("--part-size", "BYTES", flag::amount(&options.part_bytes, 1),
-              "of text in a part, default 64 MiB: what a kill costs each thread");
+              "bytes of text per part, the most that a kill loses per thread (default 64 MiB)");
   if (!flags.read(args)) return false;
   options.input = fmt::format("{}", fmt::join(inputs, ","));
   options.threads = static_cast<int>(std::min<std::int64_t>(threads, 1024));
@@ -86,22 +84,22 @@ int run_data_tokenize(const Arguments& args) {
   for (const std::string& warning : warn_of_repeats(found.files)) log_warning(warning);
 
   ProgressLine progress;
-  const TokenizeResult made =
+  const TokenizeResult result =
       tokenize(options, *tokenizer, [&](const TokenizeProgress& done) { progress.show(done); });
   progress.clear();
   const double seconds = std::max(progress.seconds(), 1e-3);
-  std::fputs(fmt::format("{} tokens in {} documents from {} of text, in {:.1f} s ({}/s)\n", made.tokens,
-                         made.documents, size_text(made.bytes), seconds,
-                         size_text(static_cast<std::int64_t>(static_cast<double>(made.bytes) / seconds)))
+  std::fputs(fmt::format("{} tokens in {} documents from {} of text, in {:.1f} s ({}/s)\n", result.tokens,
+                         result.documents, size_text(result.bytes), seconds,
+                         size_text(static_cast<std::int64_t>(static_cast<double>(result.bytes) / seconds)))
                  .c_str(),
              stdout);
-  if (made.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", made.kept_parts);
+  if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);
   const std::int64_t skipped =
-      found.skipped_hidden + made.skipped_binary + found.skipped_special + made.skipped_empty;
+      found.skipped_hidden + result.skipped_binary + found.skipped_special + result.skipped_empty;
   if (skipped > 0)
-    fmt::print("skipped: {} binary, {} empty, {} hidden, {} special\n", made.skipped_binary,
-               made.skipped_empty, found.skipped_hidden, found.skipped_special);
-  for (const std::string& file : made.files) fmt::print("{}\n", file);
+    fmt::print("skipped: {} binary, {} empty, {} hidden, {} special\n", result.skipped_binary,
+               result.skipped_empty, found.skipped_hidden, found.skipped_special);
+  for (const std::string& file : result.files) fmt::print("{}\n", file);
   return 0;
 }
 

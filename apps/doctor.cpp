@@ -1,4 +1,4 @@
-// `rondo doctor [--json]`: what is installed, what is missing, what to type.
+// `rondo doctor [--json]`: reports what is installed, what is missing and which commands help.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Generous: the first start reads some hundred megabytes of LibTorch from disk.
+// The first start reads some hundred megabytes of LibTorch from disk.
 constexpr int kWorkerTimeoutMs = 60'000;
 
 const char* name_of(Health health) {
@@ -40,7 +40,7 @@ std::string text_report(const std::vector<Finding>& findings, bool healthy) {
     if (!f.advice.empty()) text += fmt::format("{:<21} -> {}\n", "", f.advice);
   }
   text += healthy ? "\nTraining on CPU can work here.\n"
-                  : "\nTraining cannot work here yet: see the lines that say missing.\n";
+                  : "\nTraining cannot work here yet; see the lines with \"missing\".\n";
   return text;
 }
 
@@ -57,9 +57,9 @@ std::string json_report(const std::vector<Finding>& findings, bool healthy) {
 
 int run_doctor(const Arguments& args) {
   bool json = false;
-  Flags flags("doctor", "Looks at this machine: what is installed, what is missing, what to type.",
+  Flags flags("doctor", "Checks this machine: what is installed, what is missing, and which commands help.",
               "Exit code: 0 if training on CPU can work here, 6 if not.");
-  flags.toggle("--json", &json, "one JSON object instead of text");
+  flags.toggle("--json", &json, "print one JSON object instead of text");
   if (!flags.read(args)) return 0;
   const std::vector<Finding> findings =
       examine(program_folder(), std::filesystem::current_path(), kWorkerTimeoutMs);

@@ -1,7 +1,7 @@
-// Each check is a function that returns what it found and what to type, and goes on where something is
-// missing. LibTorch is looked at from outside: the worker runs as a child with a time limit, because a broken
-// library ends a process before main. What only some uses need is reported as absent and not as a fault.
-// Loopback is tried with a real connection, since a configured interface may still refuse one.
+// Each check returns its finding and a command to run, and does not stop at missing parts. LibTorch
+// is checked from outside: the worker runs as a child with a time limit, because a broken library
+// ends a process before main. Parts that only some uses need are absent, not missing. Loopback is
+// tested with a real connection, since a configured interface may still refuse one.
 #include "apps/doctor_checks.h"
 
 #include <arpa/inet.h>
@@ -45,7 +45,8 @@ std::string trimmed(const std::string& text) {
 
 std::string first_line(const std::string& text) { return trimmed(text.substr(0, text.find('\n'))); }
 
-// The loader names a library that it cannot find; everything else is the worker's own trouble.
+// Returns the advice for a failed worker. The loader reports a library that it cannot find; other
+// failures are the worker's own.
 std::string worker_advice(const ProgramResult& result) {
   if (result.timed_out) return "the machine may be overloaded; run it yourself: rondo-worker --version";
   if (result.output.find("error while loading shared libraries") != std::string::npos)
@@ -130,7 +131,7 @@ Finding check_open_files() {
   constexpr rlim_t kComfortable = 1024;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  // Programs of ours raise the soft limit themselves.
+  // Rondo's programs raise the soft limit themselves.
   const std::string detail = fmt::format("{}", limit.rlim_max);
   if (limit.rlim_max >= kComfortable) return ok("open files", detail);
   return warning("open files", detail, "raise the hard limit (ulimit -Hn 65536, as root)");
@@ -156,17 +157,17 @@ Finding check_shared_memory() {
 }
 
 Finding check_hostname(const std::string& hostname) {
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(hostname.c_str(), nullptr, nullptr, &found);
+  addrinfo* addresses = nullptr;
+  const int error = getaddrinfo(hostname.c_str(), nullptr, nullptr, &addresses);
   if (error == 0) {
-    freeaddrinfo(found);
+    freeaddrinfo(addresses);
     return ok("hostname", hostname);
   }
   return warning("hostname", fmt::format("{} does not resolve: {}", hostname, gai_strerror(error)),
                  fmt::format("several nodes need it; as root: echo 127.0.1.1 {} >> /etc/hosts", hostname));
 }
 
-// Ranks of one machine meet over TCP on 127.0.0.1. Returns what failed, or "".
+// Connects over 127.0.0.1, as ranks of one machine do. Returns what failed, or "".
 std::string try_loopback() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -214,7 +215,7 @@ Finding check_driver(const std::vector<std::string>& gpus) {
   return ok("gpu", fmt::format("{} GPUs: {}; {}", gpus.size(), fmt::join(gpus, ", "), version));
 }
 
-// run_train.sh decides by the same two: scripts/env.sh, rondo_preset.
+// run_train.sh decides by the same two facts (rondo_preset in scripts/env.sh).
 Finding check_nvcc(bool has_gpu) {
   const char* home = std::getenv("CUDA_HOME");
   for (const fs::path& folder : {fs::path(home == nullptr ? "" : home) / "bin",

@@ -1,5 +1,5 @@
-// `rondo-worker eval ...`: the validation of a run, without the run: its step, its loader, its configuration,
-// on one rank. A model that no run is known of is computed in fp32. Nothing is written.
+// `rondo-worker eval ...`: runs the validation of a run on one rank, with the run's step, loader
+// and configuration. A model without a run is computed in fp32. Writes nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace rondo {
 namespace {
 
-// "bfloat16", "bfloat16 and float8 rowwise, emulated"
+// Returns "bfloat16" or "bfloat16 and float8 rowwise, emulated".
 std::string precision_of(const JobConfig& config) {
   std::string text(name_of(compute_dtype(config)));
   if (const std::optional<Float8Options> float8 = float8_options(config))
@@ -29,7 +29,7 @@ std::string precision_of(const JobConfig& config) {
   return text;
 }
 
-// The configuration of one rank that validates with the requested batches.
+// Returns the configuration of one rank that validates with the requested batches.
 JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model) {
   const auto run = config_of_run(options.model);
   JobConfig config = run.value_or(JobConfig{});
@@ -55,7 +55,7 @@ JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model
   if (!options.dtype.empty()) {
     config.training.mixed_precision_param = value_named<Precision>("--dtype", options.dtype);
     Precision& dtype = config.training.dtype;
-    if (dtype == Precision::float64) dtype = Precision::float32;  // it would count alone
+    if (dtype == Precision::float64) dtype = Precision::float32;  // float64 would override it
   }
   config.training.tokenizer = tokenizer_of(options.model, options.tokenizer);
   if (validation.seq_len > most)
@@ -64,7 +64,7 @@ JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model
   return config;
 }
 
-// A validation of the run has these batches on all its ranks together.
+// Returns the batches of one validation of the run, over all its ranks.
 std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options) {
   const nlohmann::json layout = checkpoint::Reader(options.model.folder).manifest().layout;
   const std::int64_t ranks = layout.value("data_parallel_shard", std::int64_t{1}) *
@@ -72,7 +72,7 @@ std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options)
   return config.validation.steps * ranks;
 }
 
-// A run that only validates, with the stored model as its state.
+// Prepares a run that only validates, with the stored model as its state.
 void prepare(Run& run, StoredModel& model) {
   run.device = take_device(run.config, run.environment);
   run.model = model.decoder();
@@ -90,7 +90,7 @@ void prepare(Run& run, StoredModel& model) {
   }
 }
 
-// Batches in one pass over the data; at least one.
+// Returns the batches of one pass over the data, at least 1.
 std::int64_t all_batches(const Run& run) {
   return std::max<std::int64_t>(
       1, run.validation_data->summary().samples_per_epoch / run.config.validation.local_batch_size);

@@ -1,4 +1,4 @@
-// What `rondo eval` is given. No LibTorch: rondo reads it before it starts the worker.
+// Arguments of `rondo eval`. No LibTorch: rondo reads them before it starts the worker.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace rondo {
 
-// What is not given is the run's own, where the model is a checkpoint in its run folder.
+// Options of an evaluation. For a checkpoint in a run folder, defaults are the run's values.
 struct EvalOptions {
   ModelSource model;
-  std::string data;       // a data path; "": what the run validates on
-  std::string tokenizer;  // as tokenizer_of takes it
+  std::string data;       // a data path; "": the run's validation data
+  std::string tokenizer;  // argument of tokenizer_of
   std::optional<std::int64_t> seq_len, batch_size;
-  std::optional<std::int64_t> batches;  // none: all of `data` once, or as many as the run validates on
-  std::string dtype;                    // that the model computes in; ""
+  std::optional<std::int64_t> batches;  // unset: all of `data`, or the run's number
+  std::string dtype;                    // compute dtype; "": the run's, or float32
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage), and what find_model throws.
+// Parses the arguments. Returns nullopt after printing --help. Throws Error(usage), and as
+// find_model.
 std::optional<EvalOptions> read_eval_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

@@ -13,14 +13,15 @@
 namespace rondo {
 
 void exec_worker(const std::vector<std::string>& words) {
-  std::fflush(nullptr);  // what was printed here comes before what the worker prints
+  std::fflush(nullptr);  // keeps this output before the worker's
   const std::filesystem::path worker = program_folder() / "rondo-worker";
   std::vector<char*> argv{const_cast<char*>(worker.c_str())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   execv(worker.c_str(), argv.data());
-  throw Error(ExitCode::environment, "cannot start " + worker.string() + ": " + std::strerror(errno) +
-                                         "; it is built beside rondo (run scripts/setup.sh and build again)");
+  throw Error(ExitCode::environment,
+              "cannot start " + worker.string() + ": " + std::strerror(errno) +
+                  "; it belongs to the folder of rondo; run scripts/setup.sh and build again");
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Hands a subcommand to rondo-worker, the executable beside this one that links LibTorch.
+// Runs a subcommand in rondo-worker, the executable in the same folder that links LibTorch.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// Execs rondo-worker with these words. Throws Error(environment) where it cannot be started.
+// Execs rondo-worker with these words. Throws Error(environment) if it cannot start.
 [[noreturn]] void exec_worker(const std::vector<std::string>& words);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// How a program of ours ends: what an exception says goes to stderr, and its code is the exit code. Results
-// that the standard output did not take are lost, and an end with 0 would hide that.
+// The end of a program: prints the message of an exception to stderr and turns its code into the
+// exit code. Also fails if stdout did not accept all results, which exit code 0 would hide.
 #pragma once
 
 #include <cstdio>
@@ -14,14 +14,14 @@
 
 namespace rondo {
 
-// Throws Error(resources) where something that was printed did not get there.
+// Throws Error(resources) if stdout lost some output.
 inline void require_printed() {
   if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   throw Error(ExitCode::resources,
-              "the standard output did not take all that was printed; free space, or send it elsewhere");
+              "standard output is incomplete: a write failed; free disk space, or redirect it elsewhere");
 }
 
-// What `body` returns, or the code of what it throws.
+// Runs `body`. Returns its result, or the exit code of its exception.
 template <class Body>
 int exit_code_of(Body body) {
   try {
@@ -35,7 +35,7 @@ int exit_code_of(Body body) {
     std::fputs("rondo: error: out of memory; free some or raise the limit (ulimit -v)\n", stderr);
     return static_cast<int>(ExitCode::resources);
   } catch (const std::system_error& error) {
-    // A folder that could not be listed, a thread that could not start.
+    // For example a folder that cannot be listed or a thread that cannot start.
     const bool lacks = error.code() == std::errc::resource_unavailable_try_again ||
                        exit_code_of(error.code().value(), FileUse::run) == ExitCode::resources;
     std::fprintf(stderr, "rondo: %serror: %s%s\n", lacks ? "" : "internal ", printable(error.what()).c_str(),

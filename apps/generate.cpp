@@ -1,6 +1,6 @@
-// `rondo-worker generate ...`: continues a text. There is no cache of keys and values: each token is a
-// forward over all tokens before it, so n tokens after a prompt of p cost as many forwards of p + n / 2
-// tokens. What it says is what training computes, by the same decoder.
+// `rondo-worker generate ...`: continues a text with the decoder of training. There is no KV cache:
+// each token costs a forward over all previous tokens. n tokens after a prompt of p cost n forwards
+// of p + n / 2 tokens on average.
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -29,7 +29,7 @@ Ids prompt_ids(const Tokenizer& tokenizer, const std::string& prompt) {
   return ids;
 }
 
-// The logits of the token after `ids`, those of ids that the tokenizer has.
+// Returns the logits of the token after `ids`, without ids that the tokenizer lacks.
 std::vector<float> next_logits(const WholeModel& model, std::span<const std::int32_t> ids,
                                std::int64_t vocabulary) {
   const std::vector<std::int64_t> wide(ids.begin(), ids.end());
@@ -38,7 +38,8 @@ std::vector<float> next_logits(const WholeModel& model, std::span<const std::int
   return {last_V.const_data_ptr<float>(), last_V.const_data_ptr<float>() + vocabulary};
 }
 
-// Writes to stdout at once: to a terminal what gives it no orders, elsewhere the bytes as they are.
+// Writes to stdout at once. A terminal gets escaped control characters; anything else gets the raw
+// bytes.
 class Continuation {
  public:
   void add(const std::string& text) { print(terminal_ ? pieces_.add(text) : text); }
@@ -76,15 +77,15 @@ int run_generate(const std::vector<std::string>& args) {
   Continuation out;
   if (!options->ids) out.add(options->prompt);
   const Stopwatch time;
-  std::int64_t made = 0;
-  while (made < options->max_new_tokens) {
+  std::int64_t count = 0;
+  while (count < options->max_new_tokens) {
     const std::size_t seen = std::min(ids.size(), static_cast<std::size_t>(window));
     const std::vector<float> logits = next_logits(model, std::span(ids).last(seen), tokenizer->vocab_size());
-    const auto id = static_cast<std::int32_t>(choose_token(logits, options->sampling, made++));
+    const auto id = static_cast<std::int32_t>(choose_token(logits, options->sampling, count++));
     ids.push_back(id);
     std::string text;
     if (options->ids)
-      text = (made == 1 ? "" : " ") + std::to_string(id);
+      text = (count == 1 ? "" : " ") + std::to_string(id);
     else if (!ends.contains(id))
       tokenizer->decode({&id, 1}, text);
     out.add(text);
@@ -92,8 +93,8 @@ int run_generate(const std::vector<std::string>& args) {
   }
   out.end();
   const double seconds = time.seconds();
-  std::fprintf(stderr, "%lld tokens in %.1f s (%.1f/s)\n", static_cast<long long>(made), seconds,
-               static_cast<double>(made) / std::max(seconds, 1e-9));
+  std::fprintf(stderr, "%lld tokens in %.1f s (%.1f/s)\n", static_cast<long long>(count), seconds,
+               static_cast<double>(count) / std::max(seconds, 1e-9));
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// What `rondo generate` is given. No LibTorch: rondo reads it before it starts the worker.
+// Arguments of `rondo generate`. No LibTorch: rondo reads them before it starts the worker.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace rondo {
 struct GenerateOptions {
   ModelSource model;
   std::string prompt;
-  std::string tokenizer;  // as tokenizer_of takes it
+  std::string tokenizer;  // argument of tokenizer_of
   Sampling sampling;
   std::int64_t max_new_tokens = 100;
-  std::int64_t window =
-      0;             // of the latest tokens, that the next one is computed from; 0: all the model takes
-  bool ids = false;  // prints ids instead of text
+  std::int64_t window = 0;  // number of latest tokens in the context; 0: model.max_seq_len
+  bool ids = false;         // prints ids instead of text
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage), and what find_model throws.
+// Parses the arguments. Returns nullopt after printing --help. Throws Error(usage), and as
+// find_model.
 std::optional<GenerateOptions> read_generate_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

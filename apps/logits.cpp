@@ -1,5 +1,5 @@
-// `rondo-worker logits ...`: what a stored model says to given tokens, so that anyone can hold this
-// program against another. One sequence at a time: memory is that of the model and of one row.
+// `rondo-worker logits ...`: writes the logits of a stored model for given tokens, for comparison
+// with other programs. Processes one sequence at a time: memory is the model and one row.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
@@ -28,7 +28,8 @@ safetensors::TensorInfo fp32(const std::string& name, const std::vector<std::int
   return {name, safetensors::Dtype::f32, shape};
 }
 
-// Adds the row's share of the mean over `predictions` tokens to `gradients`, one tensor a parameter.
+// Adds the row's part of the mean over `predictions` tokens to `gradients`, one tensor per
+// parameter.
 void add_gradients(const WholeModel& model, const Tensor& logits_BTV, const Tensor& tokens_BT,
                    std::int64_t predictions, std::vector<Tensor>& gradients) {
   const std::int64_t last = tokens_BT.size(1) - 1;
@@ -39,19 +40,18 @@ void add_gradients(const WholeModel& model, const Tensor& logits_BTV, const Tens
 }
 
 void write_gradients(const std::string& path, const Decoder& model, const std::vector<Tensor>& gradients) {
-  std::vector<std::vector<hugging_face::Parameter>> of_parameter;
+  std::vector<std::vector<hugging_face::Parameter>> parts;
   std::vector<safetensors::TensorInfo> tensors;
   for (const ParameterRule& rule : model.parameters()) {
-    of_parameter.push_back(hugging_face::stacked(rule.hugging_face_name, rule.sizes));
-    for (const hugging_face::Parameter& one : of_parameter.back())
-      tensors.push_back(fp32(one.name, one.shape));
+    parts.push_back(hugging_face::stacked(rule.hugging_face_name, rule.sizes));
+    for (const hugging_face::Parameter& part : parts.back()) tensors.push_back(fp32(part.name, part.shape));
   }
   safetensors::Writer writer(path, tensors, {{"format", "pt"}});
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     std::span<const std::byte> left = bytes_of(gradients[i]);
-    for (const hugging_face::Parameter& one : of_parameter[i]) {
-      const std::size_t bytes = gradients[i].nbytes() / of_parameter[i].size();
-      writer.write(one.name, 0, left.first(bytes));
+    for (const hugging_face::Parameter& part : parts[i]) {
+      const std::size_t bytes = gradients[i].nbytes() / parts[i].size();
+      writer.write(part.name, 0, left.first(bytes));
       left = left.subspan(bytes);
     }
   }

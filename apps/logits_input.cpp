@@ -1,6 +1,7 @@
-// Token ids are read by a loop of its own that knows line and column, since a file of thousands of ids is of
-// no use with "bad number" alone. Sequences of other lengths are refused and not padded, because logits are
-// one tensor. The vocabulary is checked apart, as it is known only when the model's configuration was read.
+// Reads token ids with a loop that tracks line and column: "bad number" alone is useless in a file
+// of thousands of ids. Refuses sequences of different lengths instead of padding them, because the
+// logits are one tensor. Checks the vocabulary separately, as it is known only after the model's
+// configuration is read.
 #include "apps/logits_input.h"
 
 #include <fmt/format.h>
@@ -24,8 +25,8 @@ std::int64_t token_id(std::string_view word, const std::string& place) {
   const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), id);
   if (problem != std::errc() || end != word.data() + word.size() || id < 0)
     throw Error(ExitCode::data,
-                fmt::format("{}: \"{}\" is not a token id; write whole numbers from 0 on, apart by blanks",
-                            place, word.substr(0, 40)));
+                fmt::format("{}: \"{}\" is not a token id; write integers >= 0, separated by blanks", place,
+                            word.substr(0, 40)));
   return id;
 }
 
@@ -43,13 +44,13 @@ std::vector<std::int64_t> ids_of(std::string_view line, const std::string& place
 
 std::optional<LogitsOptions> read_logits_options(const std::vector<std::string>& args) {
   LogitsOptions options;
-  Flags flags(
-      "logits",
-      "Writes the logits of a stored model for given tokens: the tensor `logits` [B, T, V], computed\n"
-      "in fp32 on the CPU whatever the dtype of the weights.");
+  Flags flags("logits",
+              "Writes the logits of a stored model for given tokens: the tensor `logits` [B, T, V], "
+              "computed\nin fp32 on the CPU for any dtype of the weights.");
   flags.positional("FROM", flag::text(&options.folder), kModelSource, Need::required);
   flags.value("--tokens", "FILE", flag::text(&options.tokens),
-              "text: token ids apart by blanks, one sequence a line, all of the same length", Need::required);
+              "text file of token ids separated by blanks, one sequence per line, all of the same length",
+              Need::required);
   flags.value("--out", "FILE", flag::text(&options.out), "safetensors file to write", Need::required);
   flags.value("--gradients", "FILE", flag::text(&options.gradients),
               "safetensors file to write: the gradient of the mean next-token cross-entropy "
@@ -62,7 +63,7 @@ Sequences read_sequences(const std::string& path, std::size_t shortest) {
   std::ifstream file(path);
   if (!file)
     throw Error(ExitCode::data, "cannot read " + path + ": " + std::strerror(errno) +
-                                    "; --tokens names a text file with one sequence of token ids a line");
+                                    "; --tokens must be a text file with one sequence of token ids per line");
   Sequences sequences;
   for (std::string line; std::getline(file, line);) {
     const std::string place = fmt::format("{}:{}", path, sequences.size() + 1);
@@ -70,15 +71,14 @@ Sequences read_sequences(const std::string& path, std::size_t shortest) {
     const std::size_t length = sequences.back().size(), first = sequences.front().size();
     if (length < shortest)
       throw Error(ExitCode::data,
-                  fmt::format("{}: {} token ids; a sequence has at least {}{}", place, length, shortest,
-                              shortest == 2 ? " (--gradients predict the next)" : ""));
+                  fmt::format("{}: {} token ids; a sequence needs at least {}{}", place, length, shortest,
+                              shortest == 2 ? " (--gradients needs a next token)" : ""));
     if (length != first)
-      throw Error(ExitCode::data,
-                  fmt::format("{}: {} token ids, and line 1 has {}; logits are one tensor [B, T, V], so "
-                              "give sequences of other lengths files of their own",
-                              place, length, first));
+      throw Error(ExitCode::data, fmt::format("{}: {} token ids, but line 1 has {}; logits are one tensor "
+                                              "[B, T, V]; put sequences of other lengths into other files",
+                                              place, length, first));
   }
-  if (sequences.empty()) throw Error(ExitCode::data, path + ": no token ids; write one sequence a line");
+  if (sequences.empty()) throw Error(ExitCode::data, path + ": no token ids; write one sequence per line");
   return sequences;
 }
 
@@ -86,9 +86,11 @@ void check_vocabulary(const Sequences& sequences, std::int64_t vocabulary, const
   for (std::size_t row = 0; row < sequences.size(); ++row)
     for (const std::int64_t id : sequences[row])
       if (id >= vocabulary)
-        throw Error(ExitCode::data,
-                    fmt::format("{}:{}: token id {}; the model's vocab_size is {}, so ids end at {}", path,
-                                row + 1, id, vocabulary, vocabulary - 1));
+        throw Error(
+            ExitCode::data,
+            fmt::format(
+                "{}:{}: token id {} exceeds the largest id; the model's vocab_size is {}, so ids end at {}",
+                path, row + 1, id, vocabulary, vocabulary - 1));
 }
 
 }  // namespace rondo

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// Text for roff: no escapes, and no line that begins as a macro does.
+// Escapes text for roff, so that no line starts a macro.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The manual page of rondo, made of what its commands and the configuration declare.
+// The manual page of rondo, generated from its commands and the configuration's keys.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// In man(7)'s macros: a part for each command, then one for each section of the configuration.
+// Returns man(7) source: a part per command, then one per section of the configuration.
 std::string manual_page(const std::vector<CommandSpec>& commands);
 
 }  // namespace rondo

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostOfEnvironment = 1 << 20;
 
-// Of a run, by files that only a run leaves beside it.
+// Returns the configuration file if `folder` is a run folder, which also has events.jsonl.
 std::optional<fs::path> config_file_of_run(const fs::path& folder) {
   std::error_code ignored;
   const fs::path file = folder / "config.toml";
@@ -30,8 +30,8 @@ std::optional<fs::path> config_file_of_run(const fs::path& folder) {
   return file;
 }
 
-// One rank reads it, perhaps on another machine: the files of a schedule and of measured products may be
-// missing there, and without a GPU the CPU serves.
+// Reads the configuration of a run for one rank, perhaps on another machine. Resets the schedule
+// file and the matmul table, which may be missing here. Falls back to the CPU without a GPU.
 JobConfig read_config_of_run(const fs::path& file) {
   std::vector<std::string> args = {"--job.config_file=" + file.string(),
                                    "--parallelism.pipeline_parallel_degree=1",
@@ -42,7 +42,7 @@ JobConfig read_config_of_run(const fs::path& file) {
   return load_config(args);
 }
 
-// Where a run was started: "" where it does not say.
+// Returns the working folder of a run, or "" if it is unknown.
 fs::path working_folder_of(const fs::path& run) {
   try {
     const auto env = nlohmann::json::parse(read_file(run / "env.json", kMostOfEnvironment, FileUse::data));
@@ -52,7 +52,8 @@ fs::path working_folder_of(const fs::path& run) {
   }
 }
 
-// Paths, with commas between them, as a run in `there` sees them: what is not here may be there.
+// Resolves comma-separated paths as a run in `there` sees them: a path that does not exist here may
+// exist there.
 std::string seen_from(const fs::path& there, const std::string& paths) {
   std::vector<std::string> seen;
   for (const std::string& path : split_paths(paths)) {
@@ -65,13 +66,13 @@ std::string seen_from(const fs::path& there, const std::string& paths) {
 
 fs::path checkpoint_in(const fs::path& folder) {
   if (checkpoint::has_mark(folder)) return folder;
-  const checkpoint::Selection found =
+  const checkpoint::Selection selection =
       checkpoint::newest_valid(checkpoint_root_of(folder), checkpoint::Depth::quick);
-  if (found.newest) return found.newest->folder;
-  throw Error(
-      ExitCode::checkpoint,
-      fmt::format("{} is no Hugging Face folder (no config.json) and holds no valid checkpoint{}",
-                  folder.string(), found.skipped.empty() ? std::string() : ": " + found.skipped.front().why));
+  if (selection.newest) return selection.newest->folder;
+  throw Error(ExitCode::checkpoint,
+              fmt::format("{} is not a Hugging Face folder (no config.json) and has no valid checkpoint{}",
+                          folder.string(),
+                          selection.skipped.empty() ? std::string() : ": " + selection.skipped.front().why));
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ fs::path checkpoint_root_of(const fs::path& given) {
 
 ModelSource find_model(const fs::path& path) {
   if (!fs::is_directory(path))
-    throw Error(ExitCode::checkpoint, fmt::format("{} is no folder", path.string()));
+    throw Error(ExitCode::checkpoint, fmt::format("{} is not a folder", path.string()));
   if (fs::exists(path / "config.json")) return {path, true};
   return {checkpoint_in(path), false};
 }
@@ -109,11 +110,11 @@ std::string tokenizer_of(const ModelSource& model, const std::string& given) {
   if (const auto config = config_of_run(model)) return tokenizer_name(*config);
   throw Error(
       ExitCode::data,
-      fmt::format("{}: {}; name the tokenizer with --tokenizer: a tokenizer.json, a folder that holds "
-                  "one, or bytes",
-                  model.folder.string(),
-                  model.hugging_face ? "has no tokenizer.json"
-                                     : "is in no run folder that says which tokenizer it is for"));
+      fmt::format(
+          "{}: {}; name the tokenizer with --tokenizer: a tokenizer.json, a folder that holds "
+          "one, or bytes",
+          model.folder.string(),
+          model.hugging_face ? "has no tokenizer.json" : "is not in a run folder that names its tokenizer"));
 }
 
 }  // namespace rondo

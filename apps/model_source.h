@@ -1,5 +1,5 @@
-// Which model the user means with a path: a Hugging Face folder, a checkpoint, or a run whose newest
-// committed checkpoint is taken; and what is known around it. Knows files and no tensors.
+// Resolves the path of a model: a Hugging Face folder, a checkpoint, or a run (its newest committed
+// checkpoint). Also finds the run's configuration and tokenizer. Reads files but no tensors.
 #pragma once
 
 #include <filesystem>
@@ -15,22 +15,23 @@ struct ModelSource {
   bool hugging_face = false;
 };
 
-// What find_model takes, for the help of a command.
+// Describes the argument of find_model, for help texts.
 inline constexpr const char* kModelSource =
-    "a Hugging Face folder, a step-N folder, or a run folder, whose newest committed checkpoint is taken";
+    "a Hugging Face folder, a step-N folder, or a run folder (uses its newest committed checkpoint)";
 
-// The folder of checkpoints that `given` means: itself, or that of a run, as the run's configuration says.
+// Returns the folder of checkpoints: `given`, or for a run folder the one in the run's
+// configuration.
 std::filesystem::path checkpoint_root_of(const std::filesystem::path& given);
 
-// `path`: a Hugging Face folder; a step-N folder; a run folder, or its folder of checkpoints. Throws
-// Error(checkpoint) where it is no folder, and where it holds neither.
+// Finds the model. `path`: a Hugging Face folder, a step-N folder, a run folder, or its folder of
+// checkpoints. Throws Error(checkpoint) if it is not a folder or has no model.
 ModelSource find_model(const std::filesystem::path& path);
 
-// The configuration of the run whose folder holds the checkpoint; nullopt where there is none.
+// Returns the configuration of the run whose folder has the checkpoint, or nullopt.
 std::optional<JobConfig> config_of_run(const ModelSource& model);
 
-// "bytes", or a path that load_tokenizer takes: `given` where that is not empty, else that of the folder or
-// of the run. Throws Error(data) where neither has one.
+// Returns "bytes" or a path for load_tokenizer: `given` unless it is empty, else the tokenizer of
+// the folder or of the run. Throws Error(data) if neither has one.
 std::string tokenizer_of(const ModelSource& model, const std::string& given);
 
 }  // namespace rondo

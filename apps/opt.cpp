@@ -33,7 +33,7 @@ std::string read_all(const std::string& path) {
   if (empty) return "";
   if (!file || !(text << file.rdbuf()))
     throw Error(ExitCode::usage, "opt: cannot read " + path + ": " + std::strerror(errno) +
-                                     "; give the path of a graph's text, or - for the standard input");
+                                     "; give the path of a graph's text, or - for standard input");
   return text.str();
 }
 
@@ -56,8 +56,8 @@ void print_report(const ir::PipelineReport& report) {
   }
 }
 
-// The plan of the graph: its summary on the standard output if `lines`, its picture in the file `timeline`
-// if that is not empty.
+// Plans the memory of the graph. Prints the summary if `lines`, and writes the picture to
+// `timeline` unless that is empty.
 void show_memory(const ir::Graph& graph, TargetDevice device, bool lines, const std::string& timeline) {
   const ir::MemoryReport report = ir::report_memory(graph, ir::plan_memory(graph, ir::memory_needs(device)));
   if (lines)
@@ -72,9 +72,9 @@ int run_opt(const Arguments& args) {
   std::string path, timeline;
   bool list = false, verify_only = false, print_after_all = false, memory = false, quiet = false;
   Flags flags("opt", "Runs passes on the text of a graph and prints the result; the report goes to stderr.");
-  flags.positional("FILE", flag::text(&path), "the graph's text; - for the standard input", Need::optional);
+  flags.positional("FILE", flag::text(&path), "text of the graph; - for standard input", Need::optional);
   flags.value("--passes", "A,B", flag::list(&options.passes),
-              "names of passes; \"default\" stands for the default list");
+              "names of passes; \"default\" is the default list");
   flags.value("--disable-passes", "A,B", flag::list(&options.disable_passes), "names to leave out");
   const auto named = [&](const char* flag, const char* option, const char* meaning) {
     const ReadValue set = [&options, option](const std::string& value) -> std::string {
@@ -83,15 +83,15 @@ int run_opt(const Arguments& args) {
     };
     flags.value(flag, "NAME", set, meaning);
   };
-  named("--device", "device", "cpu or cuda: what the graph is for");
+  named("--device", "device", "target device of the graph: cpu or cuda");
   named("--numerics", "numerics", "exact or rounds");
-  named("--memory-policy", "memory_policy", "what the backward keeps, as compile.memory_policy");
+  named("--memory-policy", "memory_policy", "memory policy, as compile.memory_policy");
   named("--reshard", "reshard_after_forward", "default, always or never");
   flags.toggle("--print-after-all", &print_after_all, "print the graph after each pass");
   flags.toggle("--verify-only", &verify_only, "check the graph and print nothing");
   flags.toggle("--list", &list, "list the passes");
-  flags.toggle("--memory", &memory, "print what the memory plan of the result holds instead of the result");
-  flags.value("--timeline", "FILE", flag::text(&timeline), "write the picture of that memory, an HTML page");
+  flags.toggle("--memory", &memory, "print the memory plan of the result instead of the result");
+  flags.value("--timeline", "FILE", flag::text(&timeline), "write a picture of that memory as an HTML page");
   flags.toggle("--quiet", &quiet, "no report");
   if (!flags.read(args)) return 0;
   if (list) return print_list(), 0;

@@ -1,5 +1,5 @@
-// `rondo pipeline`: a pipeline schedule by name or from a CSV file, proven, timed, printed and drawn. No
-// model is needed.
+// `rondo pipeline`: proves, times, prints and draws a pipeline schedule, named or from a CSV file.
+// Needs no model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,30 +25,30 @@ namespace rondo::pipeline {
 namespace {
 
 constexpr std::size_t kListedRanks = 16;
-constexpr std::int64_t kPipedColumns = 240;  // of a grid that goes to no terminal
+constexpr std::int64_t kPipedColumns = 240;  // width of a grid without a terminal
 
 struct Options {
   std::string schedule, csv, write_csv, picture;
   std::optional<std::int32_t> ranks, stages_per_rank, microbatches;
   std::optional<std::int32_t> layers;
-  std::vector<StageLayers> layout;  // of --layout
+  std::vector<StageLayers> layout;  // from --layout
   EndCosts ends;
   std::int32_t slots = 0;
   std::optional<std::int32_t> max_pending;
   bool messages = false;
-  Times times;  // of a stage; of a layer where layers or a layout are given
+  Times times;  // per stage, or per layer with --layers or --layout
 };
 
 ReadValue layout(std::vector<StageLayers>* stages) {
   return [stages](const std::string& value) { return read_layout(value, *stages); };
 }
 
-// "F,I,W"
+// Parses "F,I,W".
 ReadValue durations(StageTimes* times) {
   return [times](const std::string& value) -> std::string {
     const std::vector<std::string> parts = split(value, ',');
     double* const targets[] = {&times->forward, &times->backward_input, &times->backward_weight};
-    const std::string rule = "must be three times above 0, of F, I and W, such as 1,1.2,0.8";
+    const std::string rule = "must be three times above 0 for F, I and W, such as 1,1.2,0.8";
     if (parts.size() != 3) return rule;
     for (std::size_t i = 0; i < 3; ++i) {
       const auto number = number_in<double>(parts[i], 1e-9, 1e9);
@@ -62,53 +62,52 @@ ReadValue durations(StageTimes* times) {
 bool read_options(const Arguments& args, Options& options) {
   std::string names;
   for (const Schedule& known : schedules()) names += (names.empty() ? "" : ", ") + known.name;
-  Flags flags(
-      "pipeline",
-      "Makes the program of each rank for a pipeline schedule, proves that it ends and computes the right\n"
-      "gradients, and simulates its time. SCHEDULE is one of\n" +
-          names + ".",
-      "Exit code: 0 proven, 2 usage, 3 a schedule that is wrong: where, and what rule it breaks; "
-      "4 the CSV cannot be read, 6 the output cannot be written.");
-  flags.positional("SCHEDULE", flag::text(&options.schedule), "its name; without one --csv has the schedule",
+  Flags flags("pipeline",
+              "Builds the program of each rank for a pipeline schedule, proves that it terminates with the "
+              "right\ngradients, and simulates its time. SCHEDULE is one of\n" +
+                  names + ".",
+              "Exit code: 0 proven, 2 usage, 3 the schedule is wrong (prints the place and the rule), 4 the "
+              "CSV cannot be read, 6 the output cannot be written.");
+  flags.positional("SCHEDULE", flag::text(&options.schedule), "name of the schedule; or use --csv",
                    Need::optional);
   flags.value("--ranks", "P", flag::whole(&options.ranks, 1, 8192), "ranks of the pipeline");
   flags.value("--microbatches", "M", flag::whole(&options.microbatches, 1, kMostMicrobatches),
               "microbatches of a step");
   flags.value("--stages-per-rank", "V", flag::whole(&options.stages_per_rank, 1, kMostStages),
-              "stages of each rank (1, or 2 where a schedule takes several)");
-  flags.value("--csv", "FILE", flag::text(&options.csv), "a schedule in torch's CSV form, a row a rank");
+              "stages of each rank (default 1, or 2 if the schedule needs several)");
+  flags.value("--csv", "FILE", flag::text(&options.csv),
+              "CSV file with a schedule in torch's format, one row per rank");
   flags.value("--layers", "N", flag::whole(&options.layers, 1, 4096),
-              "layers of the model, divided over the stages; without --stages-per-rank in the fastest way");
+              "layers of the model; without --stages-per-rank, divided in the fastest way");
   flags.value("--layout", "TEXT", layout(&options.layout),
-              "how layers are divided, in Megatron's form, such as Et*3|(tt|)*29,m|L");
+              "layers of each stage in Megatron's notation, such as Et*3|(tt|)*29,m|L");
   flags.value("--first-stage-less-layers", "A", flag::number(&options.ends.embedding, 0, 4096),
-              "cost of the embedding, in layers (1)");
+              "cost of the embedding, in layers (default 1)");
   flags.value("--last-stage-less-layers", "B", flag::number(&options.ends.head, 0, 4096),
-              "cost of the head and the loss, in layers (1)");
+              "cost of the head and the loss, in layers (default 1)");
   flags.value("--slots", "N", flag::whole(&options.slots, 1, kMostMicrobatches),
-              "fail where a stage has more than N microbatches in flight");
-  flags.value(
-      "--max-pending", "N", flag::whole(&options.max_pending, 0, kMostMicrobatches),
-      "let at most N microbatches of a stage be between I and W; 0: both are B (as many as there are)");
-  flags.value(
-      "--durations", "F,I,W", durations(&options.times.stages[0]),
-      "times of a forward and of the backward of inputs and of weights of a stage, or of a layer (1,1,1)");
+              "fail if a stage has more than N microbatches in flight");
+  flags.value("--max-pending", "N", flag::whole(&options.max_pending, 0, kMostMicrobatches),
+              "maximum microbatches of a stage between I and W; 0: fuse both into B (default: no limit)");
+  flags.value("--durations", "F,I,W", durations(&options.times.stages[0]),
+              "times of the forward, the input backward and the weight backward of a stage, or of a layer "
+              "(default 1,1,1)");
   flags.value("--overlap", "R", flag::number(&options.times.stages[0].overlap, 0.01, 1),
-              "time of a forward and a backward that run together, as a share of both apart (1)");
-  flags.value("--send", "T", flag::number(&options.times.messages[0], 0, 1e9), "time of a message (0)");
+              "time of a paired forward and backward, as a fraction of their sum (default 1)");
+  flags.value("--send", "T", flag::number(&options.times.messages[0], 0, 1e9),
+              "time of a message (default 0)");
   flags.value("--write-csv", "FILE", flag::text(&options.write_csv),
-              "write the schedule in torch's CSV form");
-  flags.toggle("--messages", &options.messages, "write sends, receives and reductions to that file, too");
+              "write the schedule in torch's CSV format");
+  flags.toggle("--messages", &options.messages, "also write sends, receives and reductions to that file");
   flags.value("--write", "FILE", flag::text(&options.picture),
               "write a picture: .svg, or .html with numbers");
   if (!flags.read(args)) return false;
 
   std::vector<std::string> problems;
-  if (options.schedule.empty() == options.csv.empty())
-    problems.emplace_back("either SCHEDULE or --csv must be given");
+  if (options.schedule.empty() == options.csv.empty()) problems.emplace_back("give either SCHEDULE or --csv");
   for (const char* name : {"--ranks", "--microbatches", "--stages-per-rank"})
     if (!options.csv.empty() && flags.given(name))
-      problems.push_back(flags.as_given(name) + " must not be given with --csv: the file says it");
+      problems.push_back(flags.as_given(name) + " must not be given with --csv, because the file sets it");
   if (!options.schedule.empty())
     for (const char* name : {"--ranks", "--microbatches"})
       if (!flags.given(name)) problems.push_back(std::string(name) + " is missing");
@@ -127,13 +126,13 @@ bool read_options(const Arguments& args, Options& options) {
   return true;
 }
 
-// A schedule, and the layers of its stages if there are any.
-struct Made {
+// A program, and the layers of its stages with --layers or --layout.
+struct PipelineProgram {
   Program program;
   std::vector<StageLayers> layers;
 };
 
-// Of a stage that has these layers.
+// Returns the times of stages with these layers.
 Times times_of(const std::vector<StageLayers>& layers, const Options& options) {
   if (layers.empty()) return options.times;
   Times times{{}, options.times.messages};
@@ -153,28 +152,29 @@ Program generated(const Schedule& schedule, std::int32_t stages_per_rank, const 
   return limited(make_program(schedule, {*options.ranks, stages_per_rank, *options.microbatches}), options);
 }
 
-Made with_layout(const Schedule& schedule, const Options& options) {
+PipelineProgram with_layout(const Schedule& schedule, const Options& options) {
   const std::int32_t stages = static_cast<std::int32_t>(options.layout.size());
   if (stages % *options.ranks != 0)
     throw Error(ExitCode::usage,
-                fmt::format("pipeline: --layout has {} stages, which must be a multiple of --ranks {}",
+                fmt::format("pipeline: --layout has {} stages; their number must be a multiple of --ranks {}",
                             stages, *options.ranks));
   const std::int32_t per_rank = stages / *options.ranks;
   if (options.stages_per_rank.value_or(per_rank) != per_rank)
-    throw Error(ExitCode::usage, fmt::format("pipeline: --layout has {} stages, {} a rank, and not {}",
-                                             stages, per_rank, *options.stages_per_rank));
+    throw Error(ExitCode::usage,
+                fmt::format("pipeline: --layout has {} stages, {} per rank, but --stages-per-rank is {}",
+                            stages, per_rank, *options.stages_per_rank));
   return {generated(schedule, per_rank, options), options.layout};
 }
 
-// Tries every number of stages that there are layers for, if none is given, and prints what they take.
-Made with_layers(const Schedule& schedule, const Options& options) {
+// Tries every possible number of stages, unless it is given, and prints their times.
+PipelineProgram with_layers(const Schedule& schedule, const Options& options) {
   const std::int32_t least = options.stages_per_rank.value_or(schedule.least_stages_per_rank);
   const std::int32_t most = options.stages_per_rank.value_or(schedule.most_stages_per_rank);
-  Made best;
+  PipelineProgram best;
   double best_time = 0;
-  if (least < most) fmt::print("stages a rank      time   bubbles  largest stage, in layers\n");
+  if (least < most) fmt::print("stages/rank        time   bubbles  largest stage, in layers\n");
   for (std::int32_t per_rank = least; per_rank <= most; ++per_rank) {
-    Made tried;
+    PipelineProgram tried;
     tried.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
     if (tried.layers.empty()) break;
     tried.program = generated(schedule, per_rank, options);
@@ -189,17 +189,15 @@ Made with_layers(const Schedule& schedule, const Options& options) {
     best = std::move(tried);
   }
   if (best.layers.empty())
-    throw Error(
-        ExitCode::usage,
-        fmt::format(
-            "pipeline: --layers \"{}\" must be at least {}: one for each stage of {} ranks with {} each, but "
-            "for the first and the last",
-            *options.layers, *options.ranks * least - 2, *options.ranks, least));
+    throw Error(ExitCode::usage,
+                fmt::format("pipeline: --layers \"{}\" must be at least {}: one for each stage of {} ranks "
+                            "with {} each, except the first and the last",
+                            *options.layers, *options.ranks * least - 2, *options.ranks, least));
   if (least < most) fmt::print("\n");
   return best;
 }
 
-Made made(const Options& options) {
+PipelineProgram build_program(const Options& options) {
   if (!options.csv.empty())
     return {limited(read_csv(read_file(options.csv, kLargestCsv, FileUse::data), options.csv), options), {}};
   const Schedule& schedule = schedule_named(options.schedule);
@@ -213,14 +211,14 @@ void print_summary(const std::string& title, const Program& program, const Proof
                    const Timeline& timeline) {
   fmt::print("{}: {}\n", title, shape_text(program));
   fmt::print(
-      "proven: {} actions, {} messages; no rank waits for ever, no message is lost, and weight "
-      "gradients are summed in order\n",
+      "proven: {} actions, {} messages; no deadlock, no lost message, and weight gradients are summed in "
+      "order\n",
       proof.actions, proof.messages);
-  fmt::print("time of a step {:.6g}, bubbles {:.1f} % of it; {:.1f} % without the ends of the step\n",
+  fmt::print("time of a step {:.6g}, bubbles {:.1f} % of it; {:.1f} % without warm-up and drain\n",
              timeline.end, 100 * timeline.bubble_share(), 100 * timeline.inner_bubble_share());
 }
 
-// What a rank computes and holds, and what travels; of a large pipeline the least and the most.
+// Prints time, memory and messages per rank; for many ranks only the least and the most.
 void print_tables(const Program& program, const Proof& proof, const Timeline& timeline) {
   const std::size_t ranks = program.ranks.size();
   if (ranks <= kListedRanks) {
@@ -254,21 +252,21 @@ void print_tables(const Program& program, const Proof& proof, const Timeline& ti
 int run(const Arguments& args) {
   Options options;
   if (!read_options(args, options)) return 0;
-  const Made all = made(options);
-  const Program& program = all.program;
+  const PipelineProgram input = build_program(options);
+  const Program& program = input.program;
   const std::string title = options.csv.empty() ? schedule_named(options.schedule).name
                                                 : std::filesystem::path(options.csv).filename().string();
   const auto [lowered, proof] = lower_and_prove(program, options.slots);
 
   const bool draws = lowered.action_count() <= kMostDrawn;
   if (!options.picture.empty()) require_drawable(lowered, "pipeline");
-  const Timeline timeline = simulate(lowered, times_of(all.layers, options), draws);
+  const Timeline timeline = simulate(lowered, times_of(input.layers, options), draws);
   print_summary(title, program, proof, timeline);
-  if (!all.layers.empty()) fmt::print("layers {}\n", print_layout(all.layers));
+  if (!input.layers.empty()) fmt::print("layers {}\n", print_layout(input.layers));
   const Terminal terminal = stdout_terminal();
   const std::string grid =
       draws ? to_grid(timeline, terminal.is_one ? terminal.columns : kPipedColumns, terminal.color) : "";
-  fmt::print("\n{}", grid.empty() ? "too wide for a grid of text; --write FILE.svg draws it\n" : grid);
+  fmt::print("\n{}", grid.empty() ? "too wide for a text grid; --write FILE.svg draws it\n" : grid);
   print_tables(program, proof, timeline);
 
   if (!options.write_csv.empty())

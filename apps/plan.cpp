@@ -1,4 +1,4 @@
-// `rondo-worker plan ...`: what a job will take, before it runs.
+// `rondo-worker plan ...`: estimates a job before it runs.
 #include <cstdio>
 #include <optional>
 #include <tuple>

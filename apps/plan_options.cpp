@@ -1,6 +1,5 @@
-// Flags of the command have no dot in their name; the other words go to the configuration's reader. The
-// layout is resolved here, so that degrees that do not fit the number of ranks are reported before the worker
-// starts.
+// Flags of the command have no dot in their name; the configuration's reader gets the other words.
+// The layout is resolved before the worker starts, so mismatched degrees are reported at once.
 #include "apps/plan_options.h"
 
 #include "config/derived/layout.h"
@@ -15,8 +14,8 @@ namespace {
 constexpr std::string_view kDefaultDevice = "h200";
 
 std::string read_device(const std::string& name, ir::DeviceModel& device) {
-  if (const ir::DeviceModel* found = ir::find_device_model(name); found != nullptr) {
-    device = *found;
+  if (const ir::DeviceModel* model = ir::find_device_model(name); model != nullptr) {
+    device = *model;
     return "";
   }
   std::vector<std::string> names;
@@ -24,7 +23,7 @@ std::string read_device(const std::string& name, ir::DeviceModel& device) {
   return "is not known" + did_you_mean(name, names);
 }
 
-// "matmul=0.9,network=0.5": factors on the device's rates. Returns what is wrong, or "".
+// Applies factors such as "matmul=0.9,network=0.5" to the device's rates. Returns the error, or "".
 std::string scale_rates(const std::string& rates, ir::DeviceModel& device) {
   for (const std::string& rate : split(rates, ',')) {
     const std::size_t equals = std::min(rate.find('='), rate.size());
@@ -36,13 +35,13 @@ std::string scale_rates(const std::string& rates, ir::DeviceModel& device) {
   return "";
 }
 
-// "h200 (default), ...".
+// Returns "h200 (default), ...".
 std::string device_names() {
   std::string names;
   for (const ir::DeviceModel& known : ir::device_models())
     names += (names.empty() ? "" : ", ") + std::string(known.name) +
              (known.name == kDefaultDevice ? " (default)" : "");
-  return names + "; cpu: with this machine's memory; or as nvidia-smi calls a GPU: \"NVIDIA H200\"";
+  return names + "; cpu: with this machine's memory; or nvidia-smi's name of a GPU: \"NVIDIA H200\"";
 }
 
 }  // namespace
@@ -53,11 +52,10 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   std::vector<std::string> keys;
   std::string rates;
   Flags flags("plan",
-              "What a job of N ranks will take, and how fast it may be; nothing is run. --section.key=value "
-              "sets a key\n"
-              "of the configuration, as for `rondo train`.",
-              "Data, tokenizer and run folder need not exist. docs/plan.md says what the numbers assume.\n\n"
-              "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 6 a file cannot be "
+              "Estimates memory, communication and speed of a job of N ranks without running "
+              "it.\n--section.key=value sets a key of the configuration, as for `rondo train`.",
+              "Data, tokenizer and run folder need not exist. docs/plan.md has the assumptions.\n\nExit "
+              "code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 6 a file cannot be "
               "written, 10 the step cannot be recorded.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
@@ -67,22 +65,21 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
       "--device", "NAME", [&](const std::string& name) { return read_device(name, options.device); },
       device_names());
   flags.value("--rates", "LIST", flag::text(&rates),
-              "factors on the device's rates, where a machine was measured: matmul=0.9,network=0.5; also "
-              "attention, memory, links, exchange, contention");
+              "measured factors of the device's rates: matmul=0.9,network=0.5; also attention, memory, "
+              "links, exchange, contention");
   flags.value("--rank", "R", flag::whole(&options.rank, 0, kMostRanks - 1),
-              "the rank to plan (default 0; of a pipeline the one with most memory)");
+              "rank to plan (default: 0, or the rank of a pipeline with the most memory)");
   flags.value("--tokens", "N", flag::amount(&options.tokens, 1),
               "length of the run, such as 15T, instead of training.steps");
-  flags.value(
-      "--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
-      "for what would make a job fit that does not, or one of several microbatches faster (default 30; "
-      "0: no search)");
+  flags.value("--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
+              "time limit of the search for layouts that fit, or that make a job of several microbatches "
+              "faster (default 30; 0: no search)");
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
-              "writes a picture of the memory over the step, one HTML page");
+              "write a picture of the memory over the step as an HTML page");
   flags.value(
       "--write", "FILE", flag::text(&options.picture),
-      "writes a picture of the pipeline's schedule in the planned times: .svg, or .html with numbers");
-  flags.toggle("--json", &options.json, "the same numbers for programs");
+      "write a picture of the pipeline's schedule with the planned times: .svg, or .html with numbers");
+  flags.toggle("--json", &options.json, "print JSON");
   if (!flags.read(args)) return std::nullopt;
   if (options.rank.value_or(0) >= options.world)
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});

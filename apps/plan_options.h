@@ -1,4 +1,4 @@
-// The words of `rondo plan`. No LibTorch: rondo reads them before it starts the worker.
+// Arguments of `rondo plan`. No LibTorch: rondo reads them before it starts the worker.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// Of a job that is planned or tuned.
+// Upper bound of the ranks of a planned or tuned job.
 inline constexpr std::int64_t kMostRanks = 1'000'000;
 
 struct PlanOptions {
@@ -20,15 +20,15 @@ struct PlanOptions {
   std::int64_t world = 1;
   std::optional<std::int64_t> rank;
   ir::DeviceModel device;
-  std::filesystem::path timeline;  // empty: none is written
-  std::filesystem::path picture;   // of a pipeline's schedule; empty: none is written
-  std::int64_t tokens = 0;         // of the run; 0: as many as its steps have
-  double search_seconds = 30;      // for what would make the job fit; 0: no search
+  std::filesystem::path timeline;  // empty: not written
+  std::filesystem::path picture;   // of the pipeline's schedule; empty: not written
+  std::int64_t tokens = 0;         // of the run; 0: from training.steps
+  double search_seconds = 30;      // time limit of the search for layouts that fit; 0: no search
   bool json = false;
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what
-// the configuration or the number of ranks breaks.
+// Parses the arguments. Returns nullopt after printing --help. Throws Error(usage) for a flag, and
+// Error(config) for the configuration or the number of ranks.
 std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// `rondo-worker play FD`: one rank of a pool (launch/rank_pool.h), which `rondo prove` and tests
-// start.
+// `rondo-worker play FD`: one rank of a pool (launch/rank_pool.h), started by `rondo prove` and
+// tests.
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
 #include "launch/rank_pool.h"

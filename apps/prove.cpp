@@ -1,4 +1,4 @@
-// `rondo prove`: plays layouts of ranks and compares each with one rank.
+// `rondo prove`: runs layouts of ranks and compares each with one rank.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,16 +21,16 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kUsualRanks = 8;  // of a layout that nobody named
+constexpr std::int64_t kUsualRanks = 8;  // default of --ranks
 
 struct ProveOptions {
-  JobConfig job;  // of a proof
+  JobConfig job;  // small job of the proof (prove/proof_job.h)
   std::vector<ProofCase> cases;
-  std::string keep;  // a folder that takes the runs; "": one that goes
+  std::string keep;  // folder that keeps the runs; "": a temporary one
   bool json = false;
 };
 
-// A fresh folder that goes with this object.
+// A temporary folder, deleted with this object.
 class ScratchFolder {
  public:
   ScratchFolder() = default;
@@ -46,7 +46,7 @@ class ScratchFolder {
   const std::string path_ = make_temporary_folder("rondo-prove");
 };
 
-// In an order in which the fewest pools of ranks start.
+// Sorts cases so that the fewest pools of ranks start.
 void sort_by_ranks(std::vector<ProofCase>& cases) {
   std::stable_sort(cases.begin(), cases.end(),
                    [](const ProofCase& a, const ProofCase& b) { return a.ranks() < b.ranks(); });
@@ -57,35 +57,33 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
   Arguments keys, layouts;
   std::int64_t world = 0, ranks = kUsualRanks, count = 0, seed = 1;
   bool all = false;
-  Flags flags(
-      "prove",
-      "Proves by execution that layouts of ranks train as one rank does: in float64, with a small model\n"
-      "of the same parts, three steps of each. --section.key=value sets a key of the configuration, as\n"
-      "for `rondo train`.",
-      "A layout is like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, with keys of the "
-      "configuration,\nsuch as compile.memory_policy=full; A/B saves in A and resumes in B. Without "
-      "--layout and --world\nall layouts that up to --ranks can have are proved. docs/proof.md says "
-      "what is proved.\n\n"
-      "Exit code: 0 all equal one rank, 8 one does not; 2 usage, 3 configuration, or a rule refuses a\n"
-      "layout; else that of a layout's run which could not be compared.");
+  Flags flags("prove",
+              "Proves by execution that layouts of ranks train as one rank does: runs three steps of each "
+              "in\nfloat64, with a small model of the same parts. --section.key=value sets a key of "
+              "the\nconfiguration, as for `rondo train`.",
+              "A layout is like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, with keys of the "
+              "configuration\nsuch as compile.memory_policy=full; A/B saves in A and resumes in B. Without "
+              "--layout and --world\nproves all layouts of up to --ranks ranks. docs/proof.md has the "
+              "details.\n\nExit code: 0 all equal one rank, 8 one differs, 2 usage, 3 configuration, or a "
+              "rule refuses a\nlayout; else the exit code of a run that could not be compared.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
-  flags.value("--layout", "LAYOUT", flag::append(&layouts), "proves this one; may be given again");
+  flags.value("--layout", "LAYOUT", flag::append(&layouts), "prove this layout; may be repeated");
   flags.value("--world", "N", flag::amount(&world, 1),
-              "proves the job's own layout on N ranks, with degrees of 2 or 3 where it has more");
-  flags.value("--ranks", "N", flag::whole(&ranks, 1, 64), "the most ranks of a layout (default 8)");
+              "prove the job's own layout on N ranks, with degrees above 3 reduced to 2 or 3");
+  flags.value("--ranks", "N", flag::whole(&ranks, 1, 64), "maximum ranks of a layout (default 8)");
   flags.toggle("--all", &all,
-               "layouts, and with some of them every way to train that must not change numbers");
-  flags.value("--fuzz", "N", flag::amount(&count, 1), "proves N random layouts and ways to train");
-  flags.value("--seed", "S", flag::whole(&seed, 0), "of --fuzz (default 1)");
+               "prove all layouts, and with some of them every option that must not change numbers");
+  flags.value("--fuzz", "N", flag::amount(&count, 1), "prove N random layouts and options");
+  flags.value("--seed", "S", flag::whole(&seed, 0), "seed of --fuzz (default 1)");
   flags.value("--keep", "DIR", flag::text(&options.keep),
-              "keeps the runs that differ, and those of one rank");
-  flags.toggle("--json", &options.json, "the same numbers for programs");
+              "keep the runs that differ, and the runs of one rank");
+  flags.toggle("--json", &options.json, "print JSON");
   if (!flags.read(args)) return std::nullopt;
   if (!options.keep.empty() && std::filesystem::exists(options.keep) &&
       !std::filesystem::is_empty(options.keep))
-    flags.fail({flags.as_given("--keep") + " must be a folder that is empty or does not exist yet"});
-  keys.emplace_back("--compile.matmul_algorithms=");  // of a GPU; ranks here compute in float64
+    flags.fail({flags.as_given("--keep") + " must be an empty or new folder"});
+  keys.emplace_back("--compile.matmul_algorithms=");  // for GPUs only; proofs run in float64
   const JobConfig job = load_config(keys, TargetDevice::cpu);
   options.job = proof_job(job);
   for (const std::string& text : layouts) {
@@ -95,8 +93,8 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
     for (const ProofLayout& layout : options.cases.back().layouts)
       if (!has_layout(options.job, layout))
         flags.fail(
-            {fmt::format("--layout \"{}\": the small model is shared by 1, 2, 3, 4, 6 or 8 ranks of tp, "
-                         "and of ep where it has experts",
+            {fmt::format("--layout \"{}\": the small model supports tp degrees, and ep degrees if it has "
+                         "experts, of 1, 2, 3, 4, 6 or 8",
                          text)});
   }
   if (world > 0) options.cases.push_back({{shrunk_layout(resolve_layout(job, world))}});
@@ -111,7 +109,7 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
   return options;
 }
 
-// What a terminal shows while a layout is played.
+// Progress on a terminal while a layout runs.
 class Progress {
  public:
   explicit Progress(std::size_t layouts) : layouts_(layouts), shown_(isatty(STDERR_FILENO) != 0) {}
@@ -145,8 +143,9 @@ int run_prove(const Arguments& args) {
   const Progress progress(options->cases.size());
   if (!options->json) std::fputs(proof_sizes(options->job).c_str(), stdout);
   if (options->job.model.converts_to_float8())
-    std::fputs("played without float8; --layout ...,model.converters=float8,... plays it (docs/float8.md)\n",
-               stderr);
+    std::fputs(
+        "proved without float8; --layout ...,model.converters=float8,... includes it (docs/float8.md)\n",
+        stderr);
   if (!options->json) std::fputs(proof_header(options->cases).c_str(), stdout);
   for (const ProofCase& layout : options->cases) {
     progress.show(proofs.size(), layout);

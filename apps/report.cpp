@@ -18,12 +18,13 @@ int run_report(const Arguments& args) {
   std::filesystem::path output = "report.html";
   bool text = false;
   Flags flags("report",
-              "Curves of losses, gradient norms, learning rates, throughput and memory, events, environment\n"
-              "and the load of experts, of one run or of several side by side. The page needs no network.",
+              "Writes an HTML page with curves of losses, gradient norms, learning rates, throughput, memory "
+              "and\nexpert load, events and environment, of one run or several. The page needs no network.",
               "Exit code: 0 done, 2 usage, 4 a run folder is missing or damaged, 9 the disk is full.");
-  flags.positional("RUN...", flag::append(&folders), "folders of runs; they may still train", Need::required);
-  flags.value("--output", "FILE", flag::text(&output), "the page (default report.html)");
-  flags.toggle("--text", &text, "plots in the terminal instead of a page");
+  flags.positional("RUN...", flag::append(&folders), "run folders, also of runs that still train",
+                   Need::required);
+  flags.value("--output", "FILE", flag::text(&output), "page to write (default report.html)");
+  flags.toggle("--text", &text, "print plots in the terminal instead of writing a page");
   if (!flags.read(args)) return 0;
   std::vector<RunRecord> runs;
   for (const std::string& folder : folders) runs.push_back(read_record(folder));

@@ -1,5 +1,5 @@
-// `rondo SUBCOMMAND ...`: links no LibTorch and starts in milliseconds. What needs LibTorch it hands to
-// `rondo-worker`, the other executable in the same folder, by exec.
+// `rondo SUBCOMMAND ...`: links no LibTorch and starts in milliseconds. Subcommands that need
+// LibTorch run in `rondo-worker`, in the same folder, by exec.
 #include "apps/commands.h"
 #include "apps/exec_worker.h"
 #include "apps/exit_code.h"
@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A subcommand of rondo-worker: `before` is its part without LibTorch.
+// Returns a subcommand of rondo-worker. `before` is its part without LibTorch.
 Subcommand worker(const std::string& name, const std::string& summary, bool (*before)(const Arguments&)) {
   return {name, summary, [=](Arguments args) -> int {
             if (!before(args)) return 0;
@@ -24,30 +24,33 @@ int run(const Arguments& words) {
       worker("train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
              before_train),
       {"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
-      worker("plan", "memory, communication and speed of a job of any size, before it runs", before_plan),
+      worker("plan", "estimate memory, communication and speed of a job of any size before it runs",
+             before_plan),
       worker("tune", "measure the fastest algorithm of each matrix product of a job on a GPU", before_tune),
       {"pipeline", "prove, time and draw a pipeline schedule", run_pipeline},
       {"prove", "prove by execution that layouts of ranks train as one rank does", run_prove},
-      worker("convert", "weights from a checkpoint to a Hugging Face folder, or back", before_convert),
+      worker("convert", "convert weights from a checkpoint to a Hugging Face folder, or back",
+             before_convert),
       worker("generate", "continue a text with a checkpoint or a Hugging Face model", before_generate),
-      worker("eval", "loss and perplexity of a checkpoint or a Hugging Face model on data", before_eval),
+      worker("eval", "compute loss and perplexity of a checkpoint or a Hugging Face model on data",
+             before_eval),
       worker("logits", "write the logits of a stored model for given tokens", before_logits),
-      {"compare", "compare run folders: bit for bit, losses, speed, memory, configuration", run_compare},
-      {"report", "curves and tables of run folders, as one page of HTML or in the terminal", run_report},
+      {"compare", "compare run folders: bits, losses, speed, memory, configuration", run_compare},
+      {"report", "show curves and tables of runs as an HTML page or in the terminal", run_report},
       {"top", "watch a run while it trains", run_top},
       {"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
       {"config", "check a configuration, print it with every key resolved, or its schema", run_config},
-      {"data", "text to token files, and what is in them", run_data},
-      {"help", "sections and keys of the configuration; the manual page", run_help},
-      {"doctor", "what is installed, what is missing, what to type", run_doctor},
+      {"data", "convert text to token files, and inspect them", run_data},
+      {"help", "show sections and keys of the configuration, or the manual page", run_help},
+      {"doctor", "check what is installed and what is missing", run_doctor},
       {"opt", "run compiler passes on the text of a graph", run_opt},
-      {"completion", "completion of words for bash or zsh", run_completion},
-      {"version", "version, commit and kind of build", run_version},
+      {"completion", "print completion for bash or zsh", run_completion},
+      {"version", "print version, commit and build type", run_version},
   };
-  return run_subcommand("", subcommands,
-                        "Rondo pretrains large language models. `rondo SUBCOMMAND --help` tells about one of "
-                        "these.",
-                        words.empty() ? Arguments{"--help"} : words);
+  return run_subcommand(
+      "", subcommands,
+      "Rondo pretrains large language models. `rondo SUBCOMMAND --help` describes a subcommand.",
+      words.empty() ? Arguments{"--help"} : words);
 }
 
 void add_command(const std::string& command, std::vector<CommandSpec>& commands) {

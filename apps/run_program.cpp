@@ -1,6 +1,6 @@
-// posix_spawn with both outputs in one pipe; the end of the pipe is the end of the program. Output above the
-// limit is read and thrown away, since a full pipe would stop the program. The child leads a process group of
-// its own, so that a timeout kills whatever it started too.
+// Uses posix_spawn with both outputs in one pipe; the end of the pipe is the end of the program.
+// Discards output above the limit, since a full pipe would block the program. The child leads its
+// own process group, so a timeout also kills its children.
 #include "apps/run_program.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ int spawn(const std::vector<std::string>& argv, int output_fd, pid_t* pid) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
-  // A group of its own, so that a timeout reaches what it started too.
+  // Its own group, so that a timeout also kills its children.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -39,7 +39,7 @@ int spawn(const std::vector<std::string>& argv, int output_fd, pid_t* pid) {
   return error_number;
 }
 
-// Reads until the other side is closed (true) or the time is over (false).
+// Reads until the other side closes. Returns false at the deadline.
 bool read_until(int fd, std::chrono::steady_clock::time_point deadline, std::string* output) {
   std::array<char, 4096> chunk;
   while (true) {

@@ -1,4 +1,4 @@
-// Runs another program to its end, with a time limit, and keeps what it said.
+// Runs a program with a time limit and captures its output.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@ namespace rondo {
 
 struct ProgramResult {
   bool started = false;
-  bool timed_out = false;  // it was killed
-  int exit_code = 0;       // 128 + n where signal n ended it
+  bool timed_out = false;  // killed at the time limit
+  int exit_code = 0;       // 128 + n if signal n ended it
   std::string output;      // stdout and stderr together, the first 64 KiB
 };
 
-// `argv[0]` is a path; stdin is /dev/null. Not started: `output` holds the reason.
+// Runs `argv`, whose first element is a path, with stdin from /dev/null. If it does not start,
+// `output` has the reason.
 ProgramResult run_program(const std::vector<std::string>& argv, int timeout_ms);
 
 }  // namespace rondo

@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// In [0, 1).
+// Returns a number in [0, 1).
 double uniform(std::uint64_t seed, std::int64_t number) {
   const std::uint64_t bits = mix64(mix64(seed) + static_cast<std::uint64_t>(number));
   return std::ldexp(static_cast<double>(bits >> 11), -53);
@@ -22,7 +22,7 @@ double uniform(std::uint64_t seed, std::int64_t number) {
 std::int64_t choose_token(std::span<const float> logits, const Sampling& sampling, std::int64_t number) {
   if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
     throw Error(ExitCode::numerics,
-                "the model's logits are not finite: its weights are damaged, or its training went wrong");
+                "the model's logits are not finite: its weights are damaged or its training diverged");
   const auto likeliest = std::max_element(logits.begin(), logits.end());
   if (sampling.temperature == 0) return likeliest - logits.begin();
 
@@ -32,14 +32,14 @@ std::int64_t choose_token(std::span<const float> logits, const Sampling& samplin
     return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
   });
   if (sampling.top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(sampling.top_k)));
-  std::vector<double> sums;  // of the probabilities so far, times their common denominator
+  std::vector<double> sums;  // cumulative probabilities times their common denominator
   double sum = 0;
   for (const std::int64_t token : order) {
     const double logit = logits[static_cast<std::size_t>(token)];
     sums.push_back(sum += std::exp((logit - static_cast<double>(*likeliest)) / sampling.temperature));
   }
-  const auto kept = std::lower_bound(sums.begin(), sums.end(), sampling.top_p * sum);
-  const std::size_t count = std::min(static_cast<std::size_t>(kept - sums.begin()) + 1, sums.size());
+  const auto last = std::lower_bound(sums.begin(), sums.end(), sampling.top_p * sum);
+  const std::size_t count = std::min(static_cast<std::size_t>(last - sums.begin()) + 1, sums.size());
   const double drawn = uniform(sampling.seed, number) * sums[count - 1];
   const auto chosen =
       std::upper_bound(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(count), drawn);

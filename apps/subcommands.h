@@ -1,4 +1,4 @@
-// A command that is a choice of subcommands: `rondo` itself, and its checkpoint, data and config.
+// Commands with subcommands: `rondo` itself, and its checkpoint, data and config.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,9 @@ struct Subcommand {
   std::function<int(const Arguments&)> run;
 };
 
-// Runs the one that args[0] names, with the words after it. --help prints `notes` and the list.
-// `command`: the words after "rondo", or "". Throws Error(usage) where none is named, or no known one.
+// Runs the subcommand args[0] with the words after it. --help prints `notes` and the list.
+// `command`: the words after "rondo", or "". Throws Error(usage) for a missing or unknown
+// subcommand.
 int run_subcommand(const std::string& command, const std::vector<Subcommand>& subcommands,
                    const std::string& notes, const Arguments& args);
 

@@ -1,4 +1,4 @@
-// What stdout is, for commands that draw.
+// Properties of stdout, for commands that draw.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -12,7 +12,7 @@ namespace rondo {
 struct Terminal {
   bool is_one = false;
   int columns = 100;   // from 24 to 160
-  bool color = false;  // no colour where NO_COLOR is set
+  bool color = false;  // false if NO_COLOR is set
 };
 
 inline Terminal stdout_terminal() {

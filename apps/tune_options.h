@@ -1,4 +1,4 @@
-// The words of `rondo tune`. No LibTorch: rondo reads them before it starts the worker.
+// Arguments of `rondo tune`. No LibTorch: rondo reads them before it starts the worker.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct TuneOptions {
   std::filesystem::path out = "matmul_algorithms.json";
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what
-// the configuration or the number of ranks breaks.
+// Parses the arguments. Returns nullopt after printing --help. Throws Error(usage) for a flag, and
+// Error(config) for the configuration or the number of ranks.
 std::optional<TuneOptions> read_tune_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

@@ -10,11 +10,11 @@
 namespace rondo {
 
 int run_version(const Arguments& args) {
-  Flags flags("version", "Version, commit and kind of build of this program.");
+  Flags flags("version", "Prints the version, commit and build type of this program.");
   if (!flags.read(args)) return 0;
   const std::string known = commit();
   std::printf("rondo %s (%s; %s)\n", version(),
-              known.empty() ? "no commit known" : ("commit " + known).c_str(), build_type());
+              known.empty() ? "unknown commit" : ("commit " + known).c_str(), build_type());
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// A model with all its weights, in fp32 on the CPU, and what it says to tokens. Memory: 4 bytes a parameter.
+// A model with all its weights in fp32 on the CPU, and its logits. Memory: 4 bytes per parameter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,13 +15,14 @@ namespace rondo {
 
 class WholeModel {
  public:
-  // For sequences of up to `max_length` tokens. `gradients`: leaves() require them.
+  // Loads the model for sequences of up to `max_length` tokens. `gradients`: leaves() require
+  // gradients.
   WholeModel(StoredModel& stored, std::int64_t max_length, bool gradients);
 
   const Decoder& decoder() const { return *decoder_; }
-  // The parameters, flattened, in the decoder's order.
+  // Returns the flattened parameters in the decoder's order.
   const std::vector<at::Tensor>& leaves() const { return leaves_; }
-  // fp32 [B, T, V] of int64 ids [B, T].
+  // Returns fp32 logits [B, T, V] for int64 ids [B, T].
   at::Tensor logits(const at::Tensor& tokens_BT) const;
 
  private:

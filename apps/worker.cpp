@@ -1,4 +1,4 @@
-// `rondo-worker`: the executable that links LibTorch. Users type `rondo`, which execs this.
+// `rondo-worker`: the executable that links LibTorch. Users run `rondo`, which execs it.
 #include <c10/util/Logging.h>
 #include <torch/version.h>
 
@@ -15,8 +15,8 @@
 namespace rondo {
 namespace {
 
-// LibTorch logs what it also throws, with pages of stack frames; what users need of it our own messages say.
-// TORCH_CPP_LOG_LEVEL brings them back.
+// Silences LibTorch's log, which repeats exceptions with pages of stack frames; Rondo's own
+// messages have what users need. TORCH_CPP_LOG_LEVEL enables it again.
 void quieten_libtorch() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
     FLAGS_caffe2_log_level = c10::GLOG_FATAL;
@@ -43,7 +43,7 @@ int run(const std::vector<std::string>& words) {
   if (name == "plan") return run_plan(args);
   if (name == "tune") return run_tune(args);
   if (name == "play") return run_play(args);
-  throw Error(ExitCode::usage, "rondo-worker is started by rondo; type `rondo --help`");
+  throw Error(ExitCode::usage, "rondo-worker is started by rondo; run `rondo --help`");
 }
 
 }  // namespace

@@ -186,10 +186,10 @@ TEST_CASE("three runs are ranked, and each is compared with the first bit for bi
   };
   const ProgramResult result = words({});
   CHECK(result.exit_code == 1);
-  CHECK_THAT(result.output, ContainsSubstring("B beside A: equal bit for bit on 20 steps (loss"));
+  CHECK_THAT(result.output, ContainsSubstring("B against A: equal bit for bit on 20 steps (loss"));
   CHECK_THAT(
       result.output,
-      ContainsSubstring("C beside A: different: step 1 is the first that differs, in loss: A 7.9, C 6.9"));
+      ContainsSubstring("C against A: different: step 1 is the first that differs, in loss: A 7.9, C 6.9"));
   CHECK_THAT(
       result.output,
       ContainsSubstring("\n  C          5.0500           -      2000.0     1.000      500.00      0.2500\n"

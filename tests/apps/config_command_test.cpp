@@ -106,11 +106,11 @@ TEST_CASE(
   CHECK_THAT(data.text, ContainsSubstring("rondo data tokenize"));
 }
 
-TEST_CASE("rondo tells version, commit and kind of build, however it is asked") {
+TEST_CASE("rondo prints version, commit and build type for both the subcommand and the flag") {
   const Outcome version = rondo_says("version", false);
   CHECK(version.code == 0);
   CHECK_THAT(version.text, Catch::Matchers::Matches(
-                               R"(rondo \d+\.\d+\.\d+ \((commit [0-9a-f]+(-modified)?|no commit known); )"
+                               R"(rondo \d+\.\d+\.\d+ \((commit [0-9a-f]+(-modified)?|unknown commit); )"
                                R"(\w+, (CPU|CUDA)\)\n)"));
   CHECK(rondo_says("-V", false).text == version.text);
   CHECK(rondo_says("--version", false).text == version.text);

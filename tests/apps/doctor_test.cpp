@@ -66,7 +66,7 @@ TEST_CASE("doctor ends with 6 where the worker is missing and says what to type"
                                " does not exist\n"));
   CHECK_THAT(result.output, ContainsSubstring("-> scripts/setup.sh, then build again\n"));
   CHECK_THAT(result.output,
-             ContainsSubstring("\nTraining cannot work here yet: see the lines that say missing.\n"));
+             ContainsSubstring("\nTraining cannot work here yet; see the lines with \"missing\".\n"));
 }
 
 TEST_CASE("doctor shows why a worker cannot load its libraries") {

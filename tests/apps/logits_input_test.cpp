@@ -63,9 +63,9 @@ TEST_CASE("sequences of different lengths, empty ones and none are refused") {
   CHECK(refusal("1 2\n3\n") ==
         ":2: 1 token ids, and line 1 has 2; logits are one tensor [B, T, V], so give sequences of other "
         "lengths files of their own");
-  CHECK(refusal("1 2\n\n3 4\n") == ":2: 0 token ids; a sequence has at least 1");
-  CHECK(refusal("5\n", 2) == ":1: 1 token ids; a sequence has at least 2 (--gradients predict the next)");
-  CHECK(refusal("") == ": no token ids; write one sequence a line");
+  CHECK(refusal("1 2\n\n3 4\n") == ":2: 0 token ids; a sequence needs at least 1");
+  CHECK(refusal("5\n", 2) == ":1: 1 token ids; a sequence needs at least 2 (--gradients needs a next token)");
+  CHECK(refusal("") == ": no token ids; write one sequence per line");
 }
 
 TEST_CASE("a file of tokens that is not there is an error of the data") {
@@ -75,8 +75,8 @@ TEST_CASE("a file of tokens that is not there is an error of the data") {
   } catch (const rondo::Error& error) {
     CHECK(error.code() == rondo::ExitCode::data);
     CHECK(std::string(error.what()) ==
-          "cannot read /nowhere/tokens.txt: No such file or directory; --tokens names a text file with one "
-          "sequence of token ids a line");
+          "cannot read /nowhere/tokens.txt: No such file or directory; --tokens must be a text file with one "
+          "sequence of token ids per line");
   }
 }
 

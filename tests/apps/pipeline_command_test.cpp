@@ -95,13 +95,13 @@ TEST_CASE("what cannot be is refused with flag and rule, and a wrong schedule wi
     more.insert(more.begin(), shape.begin(), shape.end());
     return more;
   };
-  refused({}, 2, "pipeline: either SCHEDULE or --csv must be given");
+  refused({}, 2, "pipeline: give either SCHEDULE or --csv");
   refused({"1F1B"}, 2, "pipeline: --ranks is missing");
   refused({"1F1X", "--ranks", "1", "--microbatches", "1"}, 2,
           "unknown schedule \"1F1X\" (did you mean 1F1B?)");
   refused(with({"--messages"}), 2, "--messages needs --write-csv");
   refused(with({"--write", "s.pdf"}), 2, "--write \"s.pdf\" must end in .svg or .html");
-  refused(with({"--durations", "1,2"}), 2, "must be three times above 0, of F, I and W, such as 1,1.2,0.8");
+  refused(with({"--durations", "1,2"}), 2, "must be three times above 0 for F, I and W, such as 1,1.2,0.8");
   refused(with({"--layers", "8", "--layout", "EtL"}), 2, "--layers and --layout exclude each other");
   refused(with({"--layout", "Et|tL"}), 2, "--layout has 2 stages, which must be a multiple of --ranks 4");
   refused(with({"--layers", "1"}), 2, "--layers \"1\" must be at least 2");
