@@ -26,7 +26,7 @@
 namespace rondo {
 namespace {
 
-// Changes the configuration to replay, which every plan is of, and notes the change.
+// Changes the configuration to replay, which plans assume, and notes the change.
 JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   if (!config.compile.enable)
     notes.push_back(
@@ -40,18 +40,18 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   return config;
 }
 
-// Decides as the run does whether a step is repeated where experts overflow.
+// Decides as the run does whether a step is repeated if experts overflow.
 void plan_repeat(StepProgram& compiled, JobPlan& plan) {
   if (compiled.repeat.empty()) return;
   const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
   if (compiled.repeat_fits(plan.usable_bytes)) {
     plan.notes.push_back(fmt::format(
-        "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB suffice for that",
-        gib));
+        "a step whose experts overflow is repeated with capacity for all rows; this needs {:.3f} GiB", gib));
     return;
   }
   plan.notes.push_back(fmt::format(
-      "a step whose experts overflow is skipped: to repeat it with room for all rows takes {:.3f} GiB", gib));
+      "a step whose experts overflow is skipped: repeating it with capacity for all rows needs {:.3f} GiB",
+      gib));
   compiled.drop_repeat();
 }
 
@@ -62,7 +62,7 @@ ir::ProductSeconds measured_products(const std::optional<MatmulTable>& table, co
   const ir::DeviceModel* const measured_on = ir::find_device_model(table->device);
   if (measured_on != nullptr && measured_on->name == device.name) return table->seconds();
   notes.push_back(
-      fmt::format("compile.matmul_algorithms was measured on \"{}\"; its times are not those of {}",
+      fmt::format("compile.matmul_algorithms was measured on \"{}\"; its times do not apply to {}",
                   printable(table->device, 200), device.name));
   return {};
 }
@@ -148,13 +148,10 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   if (!float8 || float8->emulate) return;
   const bool in_blocks = float8->recipe == Float8Recipe::blockwise;
   if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
-  throw Error(
-      ExitCode::config,
-      fmt::format(
-          "model.converters = [\"float8\"]: {} has no products of float8{}; use {}, or remove it with "
-          "--model.converters=",
-          device.what, in_blocks ? " with scales of 128 elements" : "",
-          in_blocks ? "a Hopper or another recipe" : "a Hopper or newer"));
+  throw Error(ExitCode::config, fmt::format("model.converters = [\"float8\"]: {} has no float8 products{}; "
+                                            "use {}, or remove it with --model.converters=",
+                                            device.what, in_blocks ? " with scales of 128 elements" : "",
+                                            in_blocks ? "a Hopper or another recipe" : "a Hopper or newer"));
 }
 
 }  // namespace

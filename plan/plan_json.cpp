@@ -101,15 +101,15 @@ nlohmann::ordered_json pipeline_json(const JobPlan& p) {
 }
 
 nlohmann::ordered_json remedies_json(const Remedies& r) {
-  nlohmann::ordered_json found = nlohmann::ordered_json::array();
+  nlohmann::ordered_json ways = nlohmann::ordered_json::array();
   for (const Remedy& remedy : r.found)
-    found.push_back({{"flags", remedy.flags},
+    ways.push_back({{"flags", remedy.flags},
                      {"world_size", remedy.world},
                      {"total_bytes", remedy.total_bytes},
                      {"tokens_per_step", remedy.tokens_per_step},
                      {"microbatches", remedy.microbatches},
                      {"tokens_per_s", remedy.tokens_per_s}});
-  return {{"found", found},
+  return {{"found", ways},
           {"estimated", r.estimated},
           {"planned", r.planned},
           {"failed", r.failed},

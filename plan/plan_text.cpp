@@ -56,9 +56,10 @@ void add_job(Lines& lines, const JobPlan& p) {
   lines.add("step           {}, {} tokens; {} a rank", plural(p.layout.global_batch_size, "sequence"),
             grouped(p.tokens_per_step), plural(p.layout.microbatches, "microbatch", "es"));
   if (p.expert_rows)
-    lines.add("experts        room for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
-              grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
-              grouped(p.expert_rows->balanced));
+    lines.add(
+        "experts        capacity for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
+        grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
+        grouped(p.expert_rows->balanced));
 }
 
 void add_memory(Lines& lines, const JobPlan& p) {
@@ -89,9 +90,9 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("");
   const std::int64_t world = p.layout.mesh.world_size();
   if (!r.found.empty() && r.most_ranks == world) {
-    lines.add("ways to fit on these {}, fastest first (each planned in full)", plural(world, "rank"));
+    lines.add("ways to fit on these {}, fastest first", plural(world, "rank"));
   } else if (r.found.empty() && r.not_searched > 0) {
-    lines.add("no way to fit was found in the time");
+    lines.add("no way to fit was found within the time limit");
   } else {
     lines.add("no way to fit on {}{}", plural(world, "rank"),
               r.least_ranks_for_state <= world
@@ -103,15 +104,15 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
       lines.add("nothing fits on {} either: use a larger device or a smaller model",
                 plural(r.most_ranks, "rank"));
     } else {
-      lines.add("ways to fit on {}, the fewest that suffice (each planned in full)",
-                plural(r.most_ranks, "rank"));
+      lines.add("ways to fit on {}, the fewest that suffice", plural(r.most_ranks, "rank"));
     }
   }
   add_found(lines, r);
   lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
             plural(r.estimated, "way"), r.planned);
   if (r.not_searched > 0)
-    lines.add("  {} not searched in the time; --search SECONDS gives it more", plural(r.not_searched, "way"));
+    lines.add("  {} not searched within the time limit; --search SECONDS raises it",
+              plural(r.not_searched, "way"));
 }
 
 // Adds faster ways to run a job that fits.
@@ -125,7 +126,8 @@ void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
   for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
   if (r.not_searched > 0)
-    lines.add("  {} not searched in the time; --search SECONDS gives it more", plural(r.not_searched, "way"));
+    lines.add("  {} not searched within the time limit; --search SECONDS raises it",
+              plural(r.not_searched, "way"));
 }
 
 void add_run(Lines& lines, const JobPlan& p) {

@@ -49,7 +49,7 @@ struct TooMuch {
   std::int64_t local;
   bool accumulates;
 
-  // True where `other`, of the same layout, takes at least as much memory.
+  // Returns whether `other`, of the same layout, takes at least as much memory.
   bool bounds(const TooMuch& other) const {
     const bool keeps_at_least_this =
         policy == other.policy || (policy < other.policy && other.policy < kOrderedPolicies);

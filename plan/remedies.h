@@ -2,7 +2,7 @@
 // batches (variants.h), and returns the fastest first. Each is planned whole before it is returned,
 // so each fits by its own plan and takes less memory than the job.
 //
-// The search first keeps the ranks and the sequences of a step. Where nothing fits, it tries fewer
+// The search first keeps the ranks and the sequences of a step. If nothing fits, it tries fewer
 // sequences, if the configuration leaves them open, and then more and more ranks. Each of these
 // searches has half of the remaining time. Single-threaded.
 #pragma once

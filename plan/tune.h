@@ -14,7 +14,7 @@ namespace rondo {
 // Measures the products of all ranks in a job of `world` ranks. The ranks of a stage have the
 // products of its first one. `measured` receives each row when it is done, in graph order. An
 // algorithm that is less than 1 % faster than LibTorch's product is not used. Throws
-// Error(environment) without a GPU, and what compile_functions throws.
+// Error(environment) without a GPU, and as compile_step.
 MatmulTable tune_matmuls(const JobConfig& config, std::int64_t world,
                          const std::function<void(const MatmulRow&)>& measured);
 

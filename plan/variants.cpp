@@ -28,7 +28,7 @@ std::string as_word(const FieldValue& value) {
   return text != nullptr ? *text : to_toml(value);
 }
 
-// True where degrees, ranks and model are consistent; with an open batch, for any batch.
+// Returns whether degrees, ranks and model are consistent; with an open batch, for any batch.
 bool resolves(Variant variant, bool batch_is_open = false) {
   if (batch_is_open) variant.config.training.global_batch_size = -1;
   try {
@@ -47,8 +47,8 @@ std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::i
   return degrees;
 }
 
-// Sets a memory policy through activation_checkpoint.mode where that has it and
-// compile.memory_policy is "auto".
+// Sets a memory policy through activation_checkpoint.mode if that has it and compile.memory_policy
+// is "auto".
 Variant with_policy(Variant v, MemoryPolicy policy) {
   using enum ActivationCheckpointMode;
   if (memory_policy(v.config) == policy) return v;
