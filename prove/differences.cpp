@@ -47,8 +47,8 @@ Numbers read_tensor(checkpoint::Reader& reader, const checkpoint::TensorRecord& 
   };
   if (tensor.dtype == "f64") return read(double());
   if (tensor.dtype == "f32") return read(float());
-  throw Error(ExitCode::checkpoint,
-              fmt::format("{} is of dtype {}, and a proof takes f64 and f32", tensor.name, tensor.dtype));
+  throw Error(ExitCode::checkpoint, fmt::format("{} has dtype {}, but a proof compares only f64 and f32",
+                                                tensor.name, tensor.dtype));
 }
 
 double largest(std::span<const double> numbers) {
@@ -115,7 +115,7 @@ class Comparison {
     const checkpoint::TensorRecord* expected = expected_.manifest().find(name);
     const checkpoint::TensorRecord* actual = actual_.manifest().find(name);
     if (expected == nullptr)
-      throw Error(ExitCode::data, name + " is not in the checkpoint of one rank, and a proof compares it");
+      throw Error(ExitCode::data, name + " is missing from the checkpoint of one rank");
     ++tensors_;
     double difference = std::numeric_limits<double>::infinity();
     std::string what = "it is missing, or has another shape";
@@ -232,7 +232,7 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
                                                  gradient, expected_factor, actual_factor));
   add(gradient);
   if (expert_load_of(one) != expert_load_of(other))
-    add("tokens went to other experts: expert_load.jsonl differs");
+    add("tokens were routed to other experts: expert_load.jsonl differs");
 
   const std::vector<std::string> first_findings = result.findings;
   for (std::size_t step = 1; step < expected.size(); ++step) compare_step(step);
@@ -242,7 +242,7 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
   result.state = last.compare_all("optimizer/", bounds.state, state);
   add(parameter);
   add(state);
-  if (!first_findings.empty()) result.findings = first_findings;  // later differences follow from it
+  if (!first_findings.empty()) result.findings = first_findings;  // later differences follow
   result.tensors = first.tensors() + last.tensors();
   return result;
 }

@@ -33,7 +33,7 @@ struct Differences {
   std::vector<std::string> findings = {};
 };
 
-// What is compared: the order of tensors, and possible causes of their differences.
+// Facts for the comparison: the order of tensors, and possible causes of differences.
 struct Compared {
   std::vector<std::string> parameters;  // in the order of the forward
   double beta1 = 0.9, max_norm = 1;

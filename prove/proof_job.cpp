@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kSeqLen = 48;  // tokens; 2, 3, 4, 6 and 8 ranks can each have two equal parts
+constexpr std::int64_t kSeqLen = 48;  // tokens; divides into two parts for 2, 3, 4, 6 and 8 ranks
 constexpr double kMaxNorm = 0.05;     // below the gradient norm of any first step
 constexpr const char* kCorpus = "corpus";
 

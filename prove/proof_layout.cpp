@@ -67,7 +67,7 @@ const Ways& ways_of_all() {
   return list;
 }
 
-// For ranks that share sequences.
+// Ways for ranks that divide sequences.
 const Ways& ways_of_context() {
   static const std::string documents = "training.document_attention=true";
   static const Ways list = {
@@ -85,7 +85,7 @@ const Ways& ways_of_context() {
   return list;
 }
 
-// For pipelines.
+// Ways for pipelines.
 const Ways& ways_of_pipelines() {
   const auto schedule = [](const char* name) {
     return std::string("parallelism.pipeline_parallel_schedule=") + name;
@@ -120,7 +120,8 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
     }
     const std::string value = equals == word.npos ? "" : word.substr(equals + 1);
     if (name.find('.') != name.npos) {
-      if (known_field(name) == nullptr) return fmt::format("has no key {}{}", name, suggest_key(name));
+      if (known_field(name) == nullptr)
+        return fmt::format("has the unknown key {}{}", name, suggest_key(name));
       layout.settings.push_back(word);
       continue;
     }

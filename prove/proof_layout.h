@@ -35,13 +35,13 @@ struct ProofLayout {
   std::vector<std::string> flags(std::int64_t global_batch) const;
 };
 
-// What a proof runs: one layout, or two; the second resumes from the checkpoint of the first.
+// The layouts of a proof: one, or two; the second resumes from the checkpoint of the first.
 struct ProofCase {
   std::vector<ProofLayout> layouts = {{}};
 
   std::string text() const;
   std::int64_t ranks() const;         // the largest number of its layouts
-  std::int64_t global_batch() const;  // sequences of a step: 24, or a number that its layouts divide
+  std::int64_t global_batch() const;  // sequences per step: 24, or a common multiple
   // Returns the settings that one rank must have too: all except those of the layout and
   // the compiler.
   std::vector<std::string> common_settings() const;

@@ -35,7 +35,7 @@ std::string proof_sizes(const JobConfig& proof_job) {
     if (const auto size = proof_job.model.sizes.find(name); size != proof_job.model.sizes.end())
       text += fmt::format(" {} {},", name, std::get<std::int64_t>(size->second));
   text.back() = ';';
-  return text + " --layout ...,model.n_layers=4 takes another size\n";
+  return text + " --layout ...,model.n_layers=4 changes a size\n";
 }
 
 std::string proof_header(const std::vector<ProofCase>& cases) {

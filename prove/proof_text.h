@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Returns "small model: n_layers 4, n_heads 24, ...; --layout ...,model.n_layers=4 takes another
-// size": the sizes that ranks divide.
+// Returns "small model: n_layers 4, n_heads 24, ...; --layout ...,model.n_layers=4 changes a size":
+// the sizes that ranks divide.
 std::string proof_sizes(const JobConfig& proof_job);
 std::string proof_header(const std::vector<ProofCase>& cases);
 // Returns one line, and one more for each finding. REQUIRES: the proof of one of the cases of

@@ -64,7 +64,7 @@ RunEnd Prover::play(std::int64_t ranks, const std::filesystem::path& run, std::v
   const std::string reason = reason_in(played.output);
   if (!played.timed_out) return {played.exit_code, reason};
   return {static_cast<int>(ExitCode::peer),
-          fmt::format("it hangs: not done after {} s; {}", kPatience.count(), reason)};
+          fmt::format("the run hangs: not done after {} s; {}", kPatience.count(), reason)};
 }
 
 RunEnd Prover::play_case(const ProofCase& layout, const std::filesystem::path& run) {

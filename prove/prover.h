@@ -67,7 +67,7 @@ class Prover {
   const std::string worker_;
   std::string config_file_;
   std::map<std::string, OneRank> one_rank_;  // by the settings that it shares with layouts
-  std::optional<std::pair<std::int64_t, launch::RankPool>> pool_;  // its number of ranks, and the ranks
+  std::optional<std::pair<std::int64_t, launch::RankPool>> pool_;  // number of ranks, ranks
   int runs_ = 0;
 };
 
