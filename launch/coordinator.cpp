@@ -24,7 +24,7 @@ namespace {
 constexpr double kJoinWithin_s = 10;        // an unadmitted connection is dropped after this
 constexpr std::size_t kMaxNewcomers = 256;  // beyond this, the oldest is dropped
 constexpr int kMaxAcceptsPerRound = 256;    // bounds the time of one round
-constexpr std::size_t kCrowd = 8;           // more newcomers than this are read together, after a pause
+constexpr std::size_t kCrowd = 8;           // more newcomers are read together, after a pause
 constexpr double kCrowdPause_s = 0.02;      // each wake-up examines all newcomers
 constexpr double kAcceptPause_s = 1;
 constexpr int kTokenBytes = 16;

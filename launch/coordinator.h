@@ -91,7 +91,7 @@ class Coordinator {
   Listener master_;
   std::list<Newcomer> newcomers_;                 // oldest first
   std::vector<std::unique_ptr<Member>> members_;  // in node order once running
-  double accept_after_s_ = 0;                     // no accept() before this time: out of descriptors
+  double accept_after_s_ = 0;                     // no accept() before it: out of descriptors
   double newcomers_read_s_ = 0;                   // when newcomers were last read
   State state_ = State::joining;
   double opened_s_;

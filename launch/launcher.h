@@ -8,8 +8,8 @@
 
 namespace rondo::launch {
 
-// Returns the exit code: that of the first rank that failed, or 128 + n if signal n killed it. 0:
-// all ranks succeeded. 75: the ranks request a requeue. 6: a port is in use. 7: a node was lost.
+// Returns the exit code: the code of the first rank that failed, or 128 + n if signal n killed it.
+// 0: all ranks succeeded. 75: the ranks request a requeue. 6: a port is in use. 7: a node was lost.
 // Throws Error for failures before that.
 int run(const LaunchOptions& options);
 

@@ -188,7 +188,7 @@ class Parser {
     problems_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
   }
 
-  // As torchrun does, ignores the other rendezvous flags. A job of several nodes is an error.
+  // Ignores the other rendezvous flags, as torchrun does. A job of several nodes is an error.
   void make_standalone() {
     if (options_.nodes > 1)
       add_problem("--standalone is for one node, but {} is given", flags_.as_given("--nnodes"));
@@ -261,7 +261,7 @@ class Parser {
                "Runs `rondo train ...` as the ranks of a job, or with --no-python any program. The flags are "
                "torchrun's;\n"
                "each may also come from the environment as PET_<NAME>, e.g. PET_NNODES=2.",
-               "The exit code is that of the first rank that failed, or 128 + n where signal n killed it."};
+               "The exit code is the code of the first rank that failed, or 128 + n if signal n killed it."};
   std::vector<std::string> problems_;
 };
 
@@ -274,8 +274,9 @@ Parser::Parser() {
     flags_.value(names, shown, std::move(read), meaning);
   };
   add("--nproc-per-node", "N|auto|cpu|gpu", with(read_ranks, &o.ranks_per_node),
-      "ranks on this node (default 1)");
-  add("--nnodes", "N", with(read_nodes, &o.nodes), "nodes (default 1); MIN:MAX only where both are equal");
+      "number of ranks on this node (default 1)");
+  add("--nnodes", "N", with(read_nodes, &o.nodes),
+      "number of nodes (default 1); MIN:MAX only if both are equal");
   add("--node-rank", "K", flag::whole(&o.node_rank, 0, kMaxNodes - 1),
       "rank of this node (default: nodes are numbered as they join)");
   add("--master-addr", "HOST", with(read_address, &o.master_addr),

@@ -26,9 +26,9 @@ class RankPool {
   RankPool(const std::string& worker, int ranks);
   RankPool(RankPool&&) noexcept = default;
 
-  // Does what `rondo launch --nproc-per-node RANKS -- train FLAGS` does, without the launcher. Once
-  // a rank has failed, the others get 3 s. After a run that failed or timed out the pool must not
-  // be used: its ranks may still wait for each other.
+  // Runs `train FLAGS` on all ranks, as `rondo launch --nproc-per-node RANKS` does. Once a rank has
+  // failed, the others get 3 s. After a run that failed or timed out the pool must not be used: its
+  // ranks may still wait for each other.
   PlayedRun play(const std::vector<std::string>& flags, std::chrono::seconds timeout);
 
  private:

@@ -20,8 +20,8 @@
 
 namespace rondo::launch {
 
-// `pid` is that of the rank's process, alive or not. `ended`: it ended with exit code 0. `still_s`:
-// seconds since the rank's last note.
+// `pid`: the rank's process, alive or not. `ended`: it ended with exit code 0. `still_s`: seconds
+// since the rank's last note.
 RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);
 
 // Sorts the likeliest culprit first, the least likely last.

@@ -25,8 +25,8 @@ struct RankEnvironment {
 // MPICH's Hydra), a Slurm step's. Otherwise the process runs alone, as rank 0 of 1. mpirun comes
 // before Slurm: inside an allocation it starts its daemons with srun, and their task variables
 // reach the ranks. A process in a batch script or in the shell of salloc is no task of a step and
-// runs alone. Throws Error(environment) if variables are missing, are no numbers or contradict each
-// other; the message names all of them.
+// runs alone. Throws Error(environment) if variables are missing, are not numbers or contradict
+// each other; the message names all of them.
 RankEnvironment rank_environment();
 
 }  // namespace rondo

@@ -1,7 +1,8 @@
-// Frames with a length in front, parsed without exceptions. The magic is compared from the first byte on, so
-// a stranger is dropped before it can make the reader wait for a length. Problems of fields are collected, and
-// a message is taken whole or not at all. A failed write closes nothing: what the other end said before it
-// went is still to be read, and the read then sees the end.
+// Parses frames with a length prefix, without exceptions. The magic is compared from the first byte
+// on, so a stranger is dropped before it can make the reader wait for a length. Problems of fields
+// are collected, and a message is accepted entirely or not at all. A failed write does not close
+// the channel: data that the other end sent before it left can still be read, and the read then
+// sees the end.
 #include "launch/rendezvous/messages.h"
 
 #include <sys/socket.h>
@@ -22,9 +23,9 @@ constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024, kMaxStatuses = 2;
-constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
+constexpr int kReadsAtOnce = 16;  // a busy end must not delay the others
 
-// What `read` takes from `object`; empty where any field is unsound.
+// Returns the result of `read` for `object`, or nullopt if any field is invalid.
 template <class Read>
 auto if_sound(const Json& object, Read read) {
   std::vector<std::string> problems;
@@ -47,7 +48,7 @@ void require_type(const JsonView& message, const std::string& type) {
   if (const JsonView field = message.at("type"); field.text() != type) field.refuse("must be " + type);
 }
 
-// The items of an array of at most `most`.
+// Returns the items of an array. Refuses more than `most`.
 std::vector<JsonView> items(const JsonView& array, std::size_t most) {
   if (array.raw().size() <= most) return array.items();
   array.refuse("is too long");
@@ -171,7 +172,7 @@ bool Channel::take_frame(std::vector<Json>& messages) {
                              in_.begin() + static_cast<std::ptrdiff_t>(kHeader + length), nullptr, false);
   in_.erase(0, kHeader + length);
   if (!message.is_object()) {
-    close("it sent a message that is no JSON object");
+    close("it sent a message that is not a JSON object");
     return false;
   }
   messages.push_back(std::move(message));
