@@ -14,7 +14,7 @@ std::size_t index_of_name(std::span<const std::string_view> names, std::string_v
   const auto match = std::find(names.begin(), names.end(), name);
   if (match == names.end())
     throw Error(ExitCode::config,
-                fmt::format("{} = \"{}\" is none of {}", key, name, fmt::join(names, ", ")));
+                fmt::format("{} = \"{}\": must be one of {}", key, name, fmt::join(names, ", ")));
   return static_cast<std::size_t>(match - names.begin());
 }
 

@@ -1,5 +1,6 @@
-// The one table of the names of an enum's values: configuration files, flags, help, messages and tests read
-// it. It is a specialization right behind the enum, in the order of the enumerators, which count from 0:
+// The names of an enum's values, in one table for configuration files, flags, help, messages and
+// tests. The table is a specialization after the enum, in the order of the enumerators, which count
+// from 0:
 //
 //   enum class Numerics : std::uint8_t { exact, rounds };
 //   template <>
@@ -27,7 +28,7 @@ constexpr std::string_view name_of(Enum value) {
   return kNamesOf<Enum>[static_cast<std::size_t>(value)];
 }
 
-// As a field's allowed values: all, or some in this order.
+// Returns names for a field's allowed values: all, or the given ones in order.
 template <NamedEnum Enum>
 std::vector<std::string> names_of() {
   return {kNamesOf<Enum>.begin(), kNamesOf<Enum>.end()};
@@ -39,7 +40,7 @@ std::vector<std::string> names_of(std::initializer_list<Enum> values) {
   return names;
 }
 
-// Throws Error(config) that names `key` where no value has the name.
+// Returns the index of `name`. Throws Error(config) that names `key` if there is none.
 std::size_t index_of_name(std::span<const std::string_view> names, std::string_view key,
                           std::string_view name);
 template <NamedEnum Enum>

@@ -1,8 +1,8 @@
-// Checks and texts for fields of any struct; the types are erased in the header, so this file walks variants.
-// A rule is checked in the order unsupported, range, allowed words, own check, and only the first that is
-// broken is told. Finiteness comes before the range, since every comparison with a nan is false. Doubles are
-// written in the shortest form that reads back to the same bits, with ".0" where they would look like
-// integers.
+// Checks and texts for fields of any struct. The header erases the types, so this file visits
+// variants. Rules are checked in the order unsupported, range, allowed values, check function, and
+// only the first broken one is reported. Finiteness is checked before the range, since every
+// comparison with a NaN is false. Doubles are written in the shortest form that reads back to the
+// same bits, with ".0" if they look like integers.
 #include "support/fields.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::string broken_text_rule(const FieldRule& rule, const std::string& value) {
     if (word == value) return "";
   const std::string allowed = fmt::format("allowed: {}", fmt::join(rule.allowed, ", "));
   for (const std::string& word : rule.later)
-    if (word == value) return "this value is of a feature that is not in this version; " + allowed;
+    if (word == value) return "this value needs a feature that is not in this version; " + allowed;
   return allowed;
 }
 
@@ -57,7 +57,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// The shortest decimal that reads back to the same bits, with a mark that says it is no integer.
+// Returns the shortest decimal that reads back to the same bits, distinct from an integer.
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";

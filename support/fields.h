@@ -1,6 +1,6 @@
-// What is known of one field of a plain struct of settings: its name, type, default, range and meaning, and
-// how to read and write it. A struct lists its fields once, in `static const Fields& fields()`; the TOML
-// reader, the flags, the help, the resolved file and the fingerprint all walk that list.
+// Reflection of plain structs of settings: name, type, default, range and meaning of each field,
+// and how to read and write it. A struct lists its fields once, in `static const Fields& fields()`.
+// The TOML reader, the flags, the help, the resolved file and the fingerprint use that list.
 //
 //   struct Metrics {
 //     std::int64_t log_freq = 10;
@@ -8,14 +8,15 @@
 //   };
 //   const Fields& Metrics::fields() {
 //     static const Fields list = {
-//         field("log_freq", &Metrics::log_freq, "a line on the console every so many",
+//         field("log_freq", &Metrics::log_freq, "steps between lines on the console",
 //               {.minimum = 1, .unit = "steps"})};
 //     return list;
 //   }
 //
-// A member may be bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>, an
-// enum with names (enum_names.h), or a std::optional of one of them (unset by default). The value of an enum
-// is a text everywhere but in the member. Immutable after the first call of `fields()`, which is thread-safe.
+// A member may be bool, std::int64_t, double, std::string, std::vector<double>,
+// std::vector<std::string>, an enum with names (enum_names.h), or a std::optional of one of them
+// (unset by default). The value of an enum is text everywhere except in the member. Immutable after
+// the first call of `fields()`, which is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,24 +35,24 @@ namespace rondo {
 
 enum class FieldType { boolean, integer, number, text, numbers, texts };
 
-// std::monostate: an optional field that is not set.
+// The value of a field. std::monostate: an optional field that is not set.
 using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
                                 std::vector<std::string>>;
 
-// What a value must obey. All bounds given must hold, of a list for each of its values.
+// Rules of a value. All given bounds must hold; for a list, for each of its values.
 struct FieldRule {
   std::optional<double> minimum{};     // at least
   std::optional<double> above{};       // more than
   std::optional<double> maximum{};     // at most
   std::optional<double> below{};       // less than
-  std::vector<std::string> allowed{};  // for text: the values there are; empty: any, of an enum all names
-  std::string unset{};                 // of an optional enum: the text of the value that is not set, "auto"
-  std::vector<std::string> later{};    // for text: values that torchtitan has and this version has not
+  std::vector<std::string> allowed{};  // accepted texts; empty: any, or all names of the enum
+  std::string unset{};                 // for an optional enum: the text of the unset value, "auto"
+  std::vector<std::string> later{};    // for text: values of torchtitan that this version lacks
   std::string unit{};
-  std::string unsupported{};  // not empty: only the default is accepted, because this feature is missing
-  bool flag_only = false;     // of the command, not of the run: no key of a file
-  bool of_lists = false;      // for texts: each may be a list, which reads as its texts with + between
-  // An extra bound that is no interval: returns the broken rule ("must be ..."), or "".
+  std::string unsupported{};  // the missing feature; if set, only the default is accepted
+  bool flag_only = false;     // a flag of the command, not a key of a file
+  bool of_lists = false;      // for texts: each may be a list, joined by +
+  // A rule that is not an interval. Returns the broken rule ("must be ..."), or "".
   std::function<std::string(const FieldValue&)> check{};
 };
 
@@ -62,8 +63,8 @@ struct Field {
   FieldValue default_value;
   std::string meaning;
   FieldRule rule;
-  // `object` points to the struct that the field was listed for; `set` wants a value of `type`, or
-  // std::monostate where `optional`.
+  // `object` points to the struct of the field. `set` takes a value of `type`, or std::monostate if
+  // `optional`.
   std::function<FieldValue(const void* object)> get;
   std::function<void(void* object, const FieldValue&)> set;
 };
@@ -141,16 +142,16 @@ Field field(std::string name, Member Struct::*member, std::string meaning, Field
           set};
 }
 
-// A struct with the values of `values`; what is not there keeps its default.
+// Returns a struct with these values. Other fields keep their defaults.
 template <class Struct>
 Struct from_values(const FieldValues& values) {
   Struct filled{};
   for (const Field& field : Struct::fields())
-    if (const auto found = values.find(field.name); found != values.end()) field.set(&filled, found->second);
+    if (const auto it = values.find(field.name); it != values.end()) field.set(&filled, it->second);
   return filled;
 }
 
-// The other way round: all fields.
+// Returns the values of all fields of a struct.
 template <class Struct>
 FieldValues to_values(const Struct& filled) {
   FieldValues values;
@@ -158,19 +159,20 @@ FieldValues to_values(const Struct& filled) {
   return values;
 }
 
-// nullptr where there is none of that name.
+// Returns the field with this name, or nullptr.
 const Field* find_field(const Fields& fields, std::string_view name);
 
-// "a boolean", "an integer", "a number", "a text", "a list of numbers" or "a list of texts".
+// Returns "a boolean", "an integer", "a number", "a text", "a list of numbers" or "a list of
+// texts".
 const char* type_name(FieldType type);
 
-// The rule that `value` (of the field's type) breaks, "must be at least 1", or "".
+// Returns the rule that `value` (of the field's type) breaks, "must be at least 1", or "".
 std::string broken_rule(const Field& field, const FieldValue& value);
 
-// "at least 1", "at least 0 and less than 1", "one of a, b"; "" where anything goes.
+// Returns "at least 1", "at least 0 and less than 1", "one of a, b", or "" without limits.
 std::string range_text(const Field& field);
 
-// As TOML writes it: numbers so that they read back to the same bits. "" for std::monostate.
+// Returns a value as TOML. Numbers read back to the same bits. "" for std::monostate.
 std::string to_toml(const FieldValue& value);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// What a flag's value may be, and where it goes. A ReadValue stores the value and returns "", or returns the
-// rule that the value breaks, "must be ...". REQUIRES: its target outlives it.
+// Readers of flag values. A ReadValue stores the value and returns "", or returns the broken rule,
+// "must be ...". REQUIRES: its target outlives it.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace rondo {
 
 using ReadValue = std::function<std::string(const std::string& value)>;
 
-// The parts of "a,b": always at least one, and as many as there are separators and one more.
+// Splits "a,b" at each separator: one part more than separators.
 std::vector<std::string> split(std::string_view text, char separator);
 
 namespace flag {
 
 constexpr std::int64_t kNoMost = std::numeric_limits<std::int64_t>::max();
 
-// "from 1 on", or "from 1 to 8" where there is a most.
+// Returns "from 1 on", or "from 1 to 8" if `most` is given.
 std::string range_text(std::int64_t least, std::int64_t most);
 std::string range_text(double least, double most);
 
-// A whole number in digits. `Target` takes what is in the range: int, std::optional<int>, ...
+// Reads a whole number in digits. `Target` holds the range: int, std::optional<int>, ...
 template <class Target>
 ReadValue whole(Target* target, std::int64_t least, std::int64_t most = kNoMost) {
   return [=](const std::string& value) -> std::string {
@@ -38,7 +38,7 @@ ReadValue whole(Target* target, std::int64_t least, std::int64_t most = kNoMost)
   };
 }
 
-// A finite number; `kind` is what the rule calls it, such as "seconds".
+// Reads a finite number. `kind` is its name in the rule, such as "seconds".
 template <class Target>
 ReadValue number(Target* target, double least, double most = std::numeric_limits<double>::max(),
                  const std::string& kind = "a number") {
@@ -50,10 +50,10 @@ ReadValue number(Target* target, double least, double most = std::numeric_limits
   };
 }
 
-// A whole number that may end in K, M, G or T, powers of 1000: 100M.
+// Reads a whole number with an optional suffix K, M, G or T, powers of 1000: 100M.
 ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most = kNoMost);
 
-// Any text but "". `Target` takes a std::string, as a path does.
+// Reads any text except "". `Target` is assignable from std::string.
 template <class Target>
 ReadValue text(Target* target) {
   return [target](const std::string& value) -> std::string {
@@ -62,13 +62,13 @@ ReadValue text(Target* target) {
   };
 }
 
-// REQUIRES: at least two are known.
+// Reads one of the known texts. REQUIRES: `known` has at least two.
 ReadValue one_of(std::string* target, const std::vector<std::string>& known);
 
-// "a,b"; nothing between the commas is no entry.
+// Reads "a,b", without empty entries.
 ReadValue list(std::vector<std::string>* target);
 
-// Adds each value, for positionals and for flags that may be given again.
+// Appends each value, for positionals and repeatable flags.
 ReadValue append(std::vector<std::string>* target);
 
 }  // namespace flag

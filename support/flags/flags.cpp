@@ -1,9 +1,10 @@
-// Flags on top of CLI11, which finds the flags among the words, their values, and where they end. What stays
-// ours: values and their rules, the texts, all mistakes at once, the environment as the last resort.
+// Flags on top of CLI11, which finds the flags among the words, their values, and the end of the
+// flags. This file adds the values and their rules, the texts, the report of all mistakes at once,
+// and the environment as the last source.
 //
-// Every spelling of a flag is an option of CLI11, whose callback runs where the word stands. So messages
-// show the flag as the user wrote it, and the last value counts. Only this file includes CLI11, which costs
-// nine seconds.
+// Each spelling of a flag is an option of CLI11 whose callback runs at the position of the word. So
+// messages show the flag as the user wrote it, and the last value counts. Only this file includes
+// CLI11, which takes nine seconds to compile.
 #include "support/flags/flags.h"
 
 #include <fmt/format.h>
@@ -21,10 +22,11 @@
 namespace rondo {
 namespace {
 
-// CLI11 takes `--name=` for a name whose value is the next word. With this behind it the value is there.
+// CLI11 reads `--name=` as a name whose value is the next word. This suffix makes the empty value
+// explicit.
 constexpr char kEmpty = '\x01';
 
-// What CLI11 says of a toggle without a value.
+// CLI11's value of a toggle without a value.
 constexpr const char* kOn = "true";
 
 std::string with_mark(const std::string& word) {
@@ -35,7 +37,7 @@ std::string without_mark(std::string word) {
   return word;
 }
 
-// Of a long name also the one with underscores.
+// Returns the spellings of a name: a long name also has one with underscores.
 std::vector<std::string> spellings(const std::string& name) {
   std::string with_underscores = name;
   std::replace(with_underscores.begin() + 2, with_underscores.end(), '-', '_');
@@ -87,7 +89,7 @@ bool Flags::read(const std::vector<std::string>& args) {
     return false;
   }
   read_environment();
-  // After an unknown flag a word may be its value, so it says nothing about what else is given.
+  // After an unknown flag, a word may be its value, so positionals are not checked.
   if (problems_.empty()) read_positionals(words);
   if (problems_.empty()) require_flags();
   if (!problems_.empty()) fail(problems_);
@@ -111,7 +113,7 @@ std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args)
     for (const std::string& name : flag.names)
       for (const std::string& spelling : spellings(name)) declare(flag, spelling);
 
-  std::vector<std::string> backwards;  // as CLI11 wants them
+  std::vector<std::string> backwards;  // CLI11's order
   std::transform(args.rbegin(), args.rend(), std::back_inserter(backwards), with_mark);
   try {
     app.parse(std::move(backwards));
@@ -144,7 +146,7 @@ std::vector<std::string> Flags::refuse_unknown(const std::vector<std::string>& l
 }
 
 bool Flags::is_own(const std::string& word) const {
-  const bool has_some = flags_.size() > 1;  // beside --help
+  const bool has_some = flags_.size() > 1;  // besides --help
   return has_some && word.starts_with("--") && name_in(word).find('.') == std::string::npos;
 }
 
@@ -182,7 +184,7 @@ void Flags::read_positionals(const std::vector<std::string>& words) {
     *program_ = words;
     return;
   }
-  if (keys_ != nullptr) {  // the words are theirs
+  if (keys_ != nullptr) {  // the words belong to `keys`
     for (const Positional& positional : positionals_)
       if (positional.need == Need::required && keys_->empty())
         problems_.push_back(positional.name.substr(0, positional.name.find(' ')) + " is missing");
@@ -191,7 +193,7 @@ void Flags::read_positionals(const std::vector<std::string>& words) {
   const auto takes_all = [](const Positional& positional) { return positional.name.ends_with("..."); };
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i >= positionals_.size() && (positionals_.empty() || !takes_all(positionals_.back()))) {
-      problems_.push_back(fmt::format("\"{}\" belongs to no flag", words[i]));
+      problems_.push_back(fmt::format("\"{}\" does not belong to a flag", words[i]));
       continue;
     }
     const Positional& positional = positionals_[std::min(i, positionals_.size() - 1)];
@@ -238,7 +240,7 @@ std::vector<std::string> Flags::served_names() const {
   return names;
 }
 
-// "rondo plan CONFIG --world N [--json]"; "[flags]" where that would be too long.
+// Returns "rondo plan CONFIG --world N [--json]", or "[flags]" for a long list.
 std::string Flags::usage() const {
   constexpr std::size_t kWidth = 100;
   std::string text = "rondo " + command_, optional;

@@ -1,20 +1,21 @@
-// The command line of a program or subcommand: what it takes is declared, then its words are read. The
-// configuration's own flags, `--section.key=value`, are read in config/read.
+// The command line of a program or subcommand: declares its flags, then reads the words.
+// config/read reads the flags of the configuration, `--section.key=value`.
 //
-//   Flags flags("plan", "What a job of N ranks will take.");
+//   Flags flags("plan", "Estimates a job of N ranks.");
 //   flags.positional("CONFIG", flag::text(&file), "a TOML file", Need::required);
 //   flags.value("--world", "N", flag::whole(&world, 1, 1024), "ranks of the job", Need::required);
-//   flags.toggle("--json", &json, "the same numbers for programs");
+//   flags.toggle("--json", &json, "print JSON");
 //   if (!flags.read(args)) return 0;
 //
-// A value is given as `--flag VALUE` or `--flag=VALUE`, after a short name also as `-fVALUE`. Long names may
-// be spelt with dashes or underscores. Of two values the last counts. What is not given leaves its variable
-// alone. After `--` no word is a flag. --help and -h are always known.
+// A value is given as `--flag VALUE` or `--flag=VALUE`, after a short name also as `-fVALUE`. Long
+// names may use dashes or underscores. The last of several values counts. A flag that is not given
+// leaves its variable unchanged. After `--` no word is a flag. --help and -h are always known.
 //
-// Where a command takes keys of the configuration, --section.key=value, they are left to its reader
-// (config/read), and so are words that are no flags: TOML files.
+// A command that takes keys of the configuration, --section.key=value, leaves them and all other
+// words that are not flags (TOML files) to their reader in config/read.
 //
-// Mistakes are reported together, in one Error(usage), with flag, value and rule, or with the nearest name:
+// All mistakes are reported in one Error(usage), with flag, value and rule, or with the nearest
+// name:
 //   plan: --world "0" must be a whole number from 1 to 1024; `rondo plan --help` lists the flags
 #pragma once
 
@@ -30,22 +31,23 @@ namespace rondo {
 
 enum class Need { optional, required };
 
-// What a command declared: for its help, for completion and for the manual page.
+// The declaration of a command, for its help, completion and the manual page.
 struct CommandSpec {
   struct Row {
-    std::vector<std::string> names;  // of a flag, the long one last; of a positional its name
-    std::string shown = "";          // what stands for the value; "": it takes none
+    std::vector<std::string> names;  // of a flag, the long one last; or of a positional
+    std::string shown = "";          // placeholder of the value; "": no value
     std::string meaning;
     bool is_flag = false;
   };
   std::string command;  // the words after "rondo"
   std::string usage, about, notes = "";
-  std::vector<Row> rows = {};  // as the help lists them
+  std::vector<Row> rows = {};  // in the order of the help
   bool takes_keys = false;
-  bool is_choice = false;  // of subcommands, which are the rows
+  bool is_choice = false;  // a choice of subcommands, which are the rows
 };
 
-// While one lives, --help adds what it would print to `commands` instead. One at a time.
+// Collects help pages: during its lifetime, --help appends to `commands` instead of printing. At
+// most one exists at a time.
 class HelpCollector {
  public:
   HelpCollector();
@@ -54,54 +56,60 @@ class HelpCollector {
   HelpCollector& operator=(const HelpCollector&) = delete;
   std::vector<CommandSpec> commands;
 };
-// Prints the help of a command, or hands it to the collector.
+// Prints the help of a command, or passes it to the collector.
 void show_help(const CommandSpec& spec);
 
 class Flags {
  public:
-  // `command`: the words after "rondo". The help is the usage, `about`, the table of flags, and `notes`.
+  // `command`: the words after "rondo". The help is the usage, `about`, the table of flags, and
+  // `notes`.
   Flags(std::string command, std::string about, std::string notes = "");
 
-  // `names`: "--tee", or "-t,--tee". `shown` stands for the value in the help.
+  // `names`: "--tee", or "-t,--tee". `shown`: placeholder of the value in the help.
   void value(const std::string& names, const std::string& shown, ReadValue read, const std::string& meaning,
              Need need = Need::optional);
   void toggle(const std::string& names, bool* on, const std::string& meaning);
-  // Known, but not served: the message says why, the help leaves it out.
+  // Declares a known flag that is refused with `reason`. The help omits it.
   void refuse(const std::string& names, const std::string& reason);
 
-  // Words that are no flags, in this order. The last one takes all that are left if its name ends in "...".
+  // Declares a positional; positionals are read in order. If the name of the last one ends in
+  // "...", it takes all remaining words.
   void positional(const std::string& name, ReadValue read, const std::string& meaning, Need need);
-  // Flags end at `--` or at the first word that is none; that word and all after it are `program`.
+  // Ends the flags at `--` or at the first word that is not a flag. That word and all after it go
+  // to `program`.
   void program(std::vector<std::string>* program);
 
-  // Takes keys of the configuration, and words that are no flags, in their order: `keys`. Flags without a dot
-  // in their name are then the command's own; if it has none, they are left to `keys`, too. A positional only
-  // stands in the help then; a required one says that `keys` must not be empty.
+  // Passes keys of the configuration, and words that are not flags, to `keys` in order. Flags
+  // without a dot in their name then belong to the command, or also go to `keys` if the command has
+  // none. A positional then only appears in the help; a required one demands that `keys` is not
+  // empty.
   void keys(std::vector<std::string>* keys) { keys_ = keys; }
 
-  // What no word gives is taken from the variable PREFIX + NAME, as PET_NNODES; of a toggle it is 0 or 1.
+  // Reads flags that are not given from the variable PREFIX + NAME, such as PET_NNODES. A toggle is
+  // 0 or 1.
   void environment(const std::string& prefix) { environment_prefix_ = prefix; }
 
-  // Once. False: --help is among the words, and is printed to stdout. Throws Error(usage), and what a
-  // ReadValue throws.
+  // Reads the words. Call it once. Returns false after printing --help to stdout. Throws
+  // Error(usage), and as a ReadValue throws.
   bool read(const std::vector<std::string>& args);
 
   bool given(const std::string& name) const { return given_.contains(name); }
-  // As the user wrote it: `--world "8"`, `-t "3"`, `PET_NNODES "2"`. REQUIRES: given.
+  // Returns the flag as the user wrote it: `--world "8"`, `-t "3"`, `PET_NNODES "2"`. REQUIRES:
+  // given.
   std::string as_given(const std::string& name) const;
-  // Whether `word` spells a flag that is served, with or without a value.
+  // Returns whether `word` is a supported flag, with or without a value.
   bool serves(std::string_view word) const;
-  // Throws Error(usage) for mistakes that only the values together show.
+  // Throws Error(usage) for mistakes between values.
   [[noreturn]] void fail(const std::vector<std::string>& problems) const;
 
  private:
   enum class Kind { value, toggle, refused };
   struct Flag {
     Kind kind;
-    std::vector<std::string> names;  // the last one is the long one
+    std::vector<std::string> names;  // the long one last
     std::string shown;
     ReadValue read;
-    std::string meaning;  // of a refused flag the reason
+    std::string meaning;  // for a refused flag, the reason
     Need need;
   };
   struct Positional {
@@ -116,16 +124,16 @@ class Flags {
 
   std::string usage() const;
   CommandSpec spec() const;
-  // Reads the flags that are known; returns the other words.
+  // Reads the known flags and returns the other words.
   std::vector<std::string> read_flags(const std::vector<std::string>& args);
-  // Of those the ones that are no flags.
+  // Reports unknown flags in `left` and returns the other words.
   std::vector<std::string> refuse_unknown(const std::vector<std::string>& left);
-  bool is_own(const std::string& word) const;  // of a command that takes keys
+  bool is_own(const std::string& word) const;  // for a command that takes keys
   void take(const Flag& flag, const std::string& as, const std::string& value);
   void read_environment();
   void read_positionals(const std::vector<std::string>& words);
   void require_flags();
-  const Flag* find(const std::string& name) const;  // nullptr where there is none
+  const Flag* find(const std::string& name) const;  // nullptr if there is none
   std::vector<std::string> served_names() const;
 
   const std::string command_, about_, notes_;

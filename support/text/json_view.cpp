@@ -1,7 +1,7 @@
-// A view carries the path that led to it, so a refusal deep inside of a file says where it is without any
-// work by the caller. Integers are compared as unsigned where the parser stored them so, since a cast would
-// turn a huge number into a negative one. A value in a message is written in ASCII, so that cutting it never
-// splits a character.
+// A view carries its path, so a refusal deep inside a file names its place without work by the
+// caller. Integers are compared as unsigned if the parser stored them so, since a cast would turn a
+// huge number into a negative one. A value in a message is written in ASCII, so that cutting it
+// never splits a character.
 #include "support/text/json_view.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What stands for a missing key where problems are collected. Its own problems are not reported.
+// Stands for a missing key when problems are collected. Its own problems are not reported.
 const Json& missing_value() {
   static const Json value;
   return value;
@@ -39,12 +39,12 @@ bool is_plain(const std::string& key) {
 
 Json parse_json(std::string_view text, const JsonSource& source) {
   constexpr std::size_t kLongest = 300;
-  std::string problem = "it has a NUL";  // which the parser would take for the end
+  std::string problem = "it has a NUL";  // the parser would stop there
   try {
     if (text.find('\0') == text.npos) return Json::parse(text);
   } catch (const Json::exception& error) {
     problem = error.what();
-    problem = printable(problem.substr(problem.find("] ") + 2), kLongest);  // behind the name of the class
+    problem = printable(problem.substr(problem.find("] ") + 2), kLongest);  // after the class name
   }
   throw Error(source.code, fmt::format("{}{}is not JSON: {}{}", source.name, source.name.empty() ? "" : ": ",
                                        problem, source.advice));

@@ -1,10 +1,10 @@
-// Checked access to JSON that may hold anything: files, peers, other programs.
+// Checked access to untrusted JSON: from files, peers and other programs.
 //
 // A value that breaks a rule is a problem "PLACE = VALUE: RULE", such as
 //   tokenizer.json: model.merges[3] = 7: must be a string
-// The document's source says whether the first problem is thrown, or all are collected. Where they are
-// collected, an accessor that found one returns an empty value in its range, and nothing below a missing key
-// is reported again.
+// The source of the document decides whether the first problem is thrown or all are collected. When
+// collecting, an accessor with a problem returns an empty value in its range, and nothing below a
+// missing key is reported again.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@
 
 namespace rondo {
 
-// Where a document comes from, and where its problems go.
+// The source of a document, and the destination of its problems.
 struct JsonSource {
-  std::string name = "";                         // begins every place: a file's path; may be empty
+  std::string name = "";                         // prefix of every place, such as a file's path
   ExitCode code = ExitCode::data;                // of the Error for the first problem
-  std::string advice = "";                       // ends every problem: "; measure again with rondo tune"
-  std::vector<std::string>* problems = nullptr;  // takes all problems, and nothing is thrown
+  std::string advice = "";                       // suffix of every problem: "; measure again"
+  std::vector<std::string>* problems = nullptr;  // collects all problems; then nothing is thrown
 };
 
-// Throws Error(source.code) for a text that is not one JSON value.
+// Parses a text. Throws Error(source.code) if it is not one JSON value.
 nlohmann::json parse_json(std::string_view text, const JsonSource& source);
 
-// JSON in ASCII for a message: at most 100 bytes of it.
+// Returns JSON in ASCII for a message, at most 100 bytes.
 std::string shown_json(const nlohmann::json& value);
 
-// Empty for anything but a whole number in this range.
+// Returns a whole number in this range, or nullopt.
 std::optional<std::int64_t> whole_number(const nlohmann::json& value, std::int64_t least, std::int64_t most);
 
-// A value and its place in a document. The document and its source outlive it.
+// A value and its place in a document. REQUIRES: the document and its source outlive it.
 class JsonView {
  public:
   JsonView(const nlohmann::json& value, const JsonSource& source) : JsonView(value, source, "") {}
@@ -47,7 +47,7 @@ class JsonView {
   std::string place() const;  // the source's name and the path, for messages
 
   JsonView at(const std::string& key) const;                   // a missing key is a problem
-  std::optional<JsonView> find(const std::string& key) const;  // empty if the key is missing or null
+  std::optional<JsonView> find(const std::string& key) const;  // nullopt: missing or null
   std::vector<JsonView> items() const;                         // of an array
   JsonView child(const nlohmann::json& value, const std::string& name) const;
 
@@ -57,7 +57,7 @@ class JsonView {
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
   const nlohmann::json& object() const;
 
-  // A boolean that is `fallback` where it is missing.
+  // Returns a boolean, or `fallback` if it is missing.
   bool flag(const std::string& key, bool fallback) const;
   // Refuses an object that lacks one of `required`, or has a key of neither list.
   void has_only(std::initializer_list<std::string_view> required,

@@ -84,7 +84,7 @@ TEST_CASE("a broken rule is told and an unset value breaks none") {
   CHECK(broken_rule(oven("celsius"), std::numeric_limits<double>::quiet_NaN()) == "must be finite");
   CHECK(broken_rule(oven("mode"), std::string("fry")) == "allowed: bake, grill");
   CHECK(broken_rule(oven("mode"), std::string("steam")) ==
-        "this value is of a feature that is not in this version; allowed: bake, grill");
+        "this value needs a feature that is not in this version; allowed: bake, grill");
   CHECK(range_text(oven("mode")) == "one of bake, grill");
 }
 
