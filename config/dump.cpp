@@ -53,8 +53,8 @@ std::string to_toml(const JobConfig& config) { return whole_toml(config, nullptr
 
 std::string to_annotated_toml(const JobConfig& config) {
   return whole_toml(config, [&](const std::string& key) {
-    const auto found = config.origins.find(key);
-    std::string origin = found == config.origins.end() ? "default" : found->second;
+    const auto it = config.origins.find(key);
+    std::string origin = it == config.origins.end() ? "default" : it->second;
     std::replace_if(
         origin.begin(), origin.end(), [](char c) { return c == '\n' || c == '\r'; }, '?');
     return origin;

@@ -20,10 +20,10 @@ std::vector<std::string> Problems::set_aside(
 void Problems::throw_if_any() const {
   if (problems_.empty()) return;
   if (problems_.size() == 1) throw Error(ExitCode::config, problems_[0].line);
-  std::string all = "the configuration has " + std::to_string(problems_.size()) + " problems:";
-  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i) all += "\n  " + problems_[i].line;
-  if (problems_.size() > kShown) all += "\n  and " + std::to_string(problems_.size() - kShown) + " more";
-  throw Error(ExitCode::config, all);
+  std::string text = "the configuration has " + std::to_string(problems_.size()) + " problems:";
+  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i) text += "\n  " + problems_[i].line;
+  if (problems_.size() > kShown) text += "\n  and " + std::to_string(problems_.size() - kShown) + " more";
+  throw Error(ExitCode::config, text);
 }
 
 }  // namespace rondo

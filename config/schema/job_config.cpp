@@ -168,8 +168,8 @@ const Fields& ActivationCheckpoint::fields() {
             "same as compile.memory_policy none, default, full and budget; eager runs support none, "
             "selective and full"),
       field("memory_budget", &ActivationCheckpoint::memory_budget,
-            "for memory_budget: memory for activations, as a fraction from that of mode full (0) to that of "
-            "mode none (1)",
+            "for memory_budget: memory for activations, as a fraction between the memory of mode full (0) "
+            "and of mode none (1)",
             {.minimum = 0, .maximum = 1}),
       field("selective_ac_option", &ActivationCheckpoint::selective_ac_option,
             "for selective in eager runs: op recomputes every block but keeps expensive results except every "

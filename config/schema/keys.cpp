@@ -32,16 +32,16 @@ struct Known {
 
 const Known& known() {
   static const Known all = [] {
-    Known built;
+    Known index;
     for (const Section& section : sections())
-      for (const Field& field : *section.fields) built.add(section.name, field);
+      for (const Field& field : *section.fields) index.add(section.name, field);
     for (const ModelSpec& model : model_specs())
       for (const Field& field : *model.fields) {
-        built.add("model", field);
-        built.sizes.insert("model." + field.name);
+        index.add("model", field);
+        index.sizes.insert("model." + field.name);
       }
-    for (const UnsupportedKey& key : unsupported_keys()) built.add(key.section, key.field);
-    return built;
+    for (const UnsupportedKey& key : unsupported_keys()) index.add(key.section, key.field);
+    return index;
   }();
   return all;
 }
@@ -81,8 +81,8 @@ std::string owners_text(const std::vector<std::string>& owners) {
 }  // namespace
 
 const Field* known_field(std::string_view key) {
-  const auto found = known().fields.find(key);
-  return found == known().fields.end() ? nullptr : found->second;
+  const auto it = known().fields.find(key);
+  return it == known().fields.end() ? nullptr : it->second;
 }
 
 bool is_section(std::string_view name) { return known().sections.contains(name); }
