@@ -119,8 +119,8 @@ std::string best_text(const Compared& c) {
     return fmt::format("no run is better: {} and {} have the same {}\n", letter(best), letter(next), name);
   if (!std::isfinite(high))
     return fmt::format("better: {}, the only one with a finite {}\n", letter(best), name);
-  return fmt::format("better: {}, whose {} of {:.4f} is {:.4g} ({:.2g} %) below that of {}\n", letter(best),
-                     name, low, high - low, 100 * (high - low) / high, letter(next));
+  return fmt::format("better: {}, whose {} of {:.4f} is {:.4g} ({:.2g} %) below {}'s\n", letter(best), name,
+                     low, high - low, 100 * (high - low) / high, letter(next));
 }
 
 std::string report(const Compared& c, std::optional<double> tolerance) {

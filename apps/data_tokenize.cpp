@@ -79,9 +79,9 @@ int run_data_tokenize(const Arguments& args) {
   std::string path;
   if (!read_options(args, options, path)) return 0;
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
-  const FoundFiles found = find_files(options.input);
-  options.files = found.files;
-  for (const std::string& warning : warn_of_repeats(found.files)) log_warning(warning);
+  const FoundFiles input = find_files(options.input);
+  options.files = input.files;
+  for (const std::string& warning : warn_of_repeats(input.files)) log_warning(warning);
 
   ProgressLine progress;
   const TokenizeResult result =
@@ -95,10 +95,10 @@ int run_data_tokenize(const Arguments& args) {
              stdout);
   if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);
   const std::int64_t skipped =
-      found.skipped_hidden + result.skipped_binary + found.skipped_special + result.skipped_empty;
+      input.skipped_hidden + result.skipped_binary + input.skipped_special + result.skipped_empty;
   if (skipped > 0)
     fmt::print("skipped: {} binary, {} empty, {} hidden, {} special\n", result.skipped_binary,
-               result.skipped_empty, found.skipped_hidden, found.skipped_special);
+               result.skipped_empty, input.skipped_hidden, input.skipped_special);
   for (const std::string& file : result.files) fmt::print("{}\n", file);
   return 0;
 }
