@@ -1,4 +1,4 @@
-// Stages are of one kind where their parameters have the same sizes in the same order and their
+// Stages are of one kind if their parameters have the same sizes in the same order and their
 // forwards have the same arithmetic. Their functions then differ only in names. So of 1,024 ranks
 // mostly three are compiled: the first, a middle one and the last. Slots, and so the memory, differ
 // from rank to rank.
@@ -20,7 +20,7 @@ namespace {
 
 using pipeline::ActionType;
 
-// What determines the functions of a stage except for names: parameters, floating-point operations,
+// Determines the functions of a stage except for names: parameters, floating-point operations,
 // ends, and the bodies it runs.
 using StageKind =
     std::tuple<std::vector<std::vector<std::int64_t>>, std::int64_t, bool, bool, std::set<ActionType>>;

@@ -48,13 +48,13 @@ struct PipelinePlan {
   std::size_t fullest() const;                        // the rank with the most bytes
   std::size_t busiest() const;                        // the rank with the most compute time
   std::vector<pipeline::StageLayers> layers() const;  // of the stages
-  // Returns the parallelism.pipeline_parallel_layout that makes all stages take equally long,
-  // by these times. Returns "" where no stage has only layers, since the time of one layer is
-  // then unknown.
+  // Returns the parallelism.pipeline_parallel_layout that makes all stages take equally long, by
+  // these times. Returns "" if no stage has only layers, since the time of one layer is then
+  // unknown.
   std::string even_layout() const;
   std::int32_t most_pending() const;  // microbatches of one stage
-  // Returns the first of `limits` within `bytes`, or 0 where none fits; plans of these bodies do
-  // not cover 0.
+  // Returns the first of `limits` within `bytes`, or 0 if none fits; plans of these bodies do not
+  // cover 0.
   std::int64_t limit_within(std::int64_t bytes) const;
 };
 

@@ -55,7 +55,7 @@ void plan_repeat(StepProgram& compiled, JobPlan& plan) {
   compiled.drop_repeat();
 }
 
-// Returns the measured times, or nothing and a note where the table is from another device.
+// Returns the measured times, or nothing and a note if the table is from another device.
 ir::ProductSeconds measured_products(const std::optional<MatmulTable>& table, const ir::DeviceModel& device,
                                      std::vector<std::string>& notes) {
   if (!table) return {};

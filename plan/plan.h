@@ -55,7 +55,7 @@ struct JobPlan {
   MemoryPolicy memory_policy = MemoryPolicy::none;
   std::int64_t tokens_per_step = 0;  // over all ranks
   const ir::DeviceModel* device = nullptr;
-  std::optional<ExpertRows> expert_rows;  // where ranks share experts; balanced routers
+  std::optional<ExpertRows> expert_rows;  // if ranks divide experts; for balanced routers
 
   PlannedMemory memory;
   std::int64_t usable_bytes = 0;  // memory of the device without the reserve
@@ -66,7 +66,7 @@ struct JobPlan {
   // pipeline shows the rank with the most compute time.
   ir::StepEstimate step;
   std::optional<PipelinePlan> pipeline;
-  double bubble_s = 0;  // waits of that rank for others
+  double bubble_s = 0;  // the rank's waits for others
   double step_s() const { return step.step_s + bubble_s; }
   std::int64_t steps = 0;  // of the run
   PlanTimes times;

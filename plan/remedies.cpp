@@ -140,7 +140,7 @@ class Search {
           too_much.push_back(way);
           return false;
         };
-        // The smallest batch first: where it is too much, little remains to search.
+        // The smallest batch first: if it is too much, little remains to search.
         const std::size_t count = candidate.batches.size();
         if (count > 2) fits_at(count - 1);
         std::size_t at = 0;

@@ -50,7 +50,7 @@ Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimi
 // Searches for faster ways that fit. `plan` is of `job` and has several microbatches a step. Each
 // way is planned whole. First come the other gradient sync, then other schedules and numbers of
 // stages of a pipeline. Each of these then gets stages that take equally long, or fewer pending
-// microbatches where it does not fit. Last comes the fastest with smaller and larger microbatches.
+// microbatches if it does not fit. Last comes the fastest with smaller and larger microbatches.
 Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
 }  // namespace rondo

@@ -17,7 +17,7 @@ struct Variant {
 };
 
 // Returns the flags that turn `job` into `variant`, in the order of the sections, with "--world N"
-// last where the ranks differ.
+// last if the ranks differ.
 std::vector<std::string> flags_between(const Variant& job, const Variant& variant);
 
 // Returns layouts over `world` ranks, the job's own first. Replicas stay or become one. Tensor
@@ -29,7 +29,7 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
 std::vector<Variant> losses(const Variant& job);
 
 // Returns pipeline schedules, the job's own first. Each has 1, 2, 4 or 8 stages a rank, as far as
-// it supports that and the layers divide evenly. Returns only the job where it has no pipeline or a
+// it supports that and the layers divide evenly. Returns only the job if it has no pipeline or a
 // schedule from a file.
 std::vector<Variant> pipelines(const Variant& job);
 
@@ -41,7 +41,7 @@ Variant with_other_gradient_sync(Variant job);
 Variant with_layout(Variant job, const std::string& layout);
 // Limits the microbatches of a stage between I and W to `most`.
 Variant with_pending(Variant job, std::int64_t most);
-// Returns a pipeline's microbatches of half and twice the size, where a step divides into them.
+// Returns a pipeline's microbatches of half and twice the size, if a step divides into them.
 std::vector<Variant> microbatch_sizes(const Variant& job);
 
 // Returns memory policies. Each of the first kOrderedPolicies saves more for the backward than the
@@ -51,8 +51,8 @@ inline constexpr std::size_t kOrderedPolicies = 4;
 
 // Returns numbers of sequences that a rank takes at a time, largest first; of a pipeline its
 // microbatch sizes, up to the job's. `sequences` > 0 keeps the sequences of a step and divides them
-// into microbatches; the result is empty where the layout cannot divide them. With 0, a step has
-// one microbatch of at most the job's local batch.
+// into microbatches; the result is empty if the layout cannot divide them. With 0, a step has one
+// microbatch of at most the job's local batch.
 std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences);
 
 // Returns the job with `layers` layers. Budgets in bytes are scaled with them.
