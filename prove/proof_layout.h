@@ -65,7 +65,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks);
 // Returns `count` random combinations of these, which depend on the seed alone.
 std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_ranks, std::int64_t count,
                                     std::uint64_t seed);
-// Returns the axes of a job with degrees of 2, or 3 where 2 does not divide them, and accumulation
+// Returns the axes of a job with degrees of 2, or 3 if 2 does not divide them, and accumulation
 // over 2 microbatches.
 ProofLayout shrunk_layout(const Layout& layout);
 
