@@ -1,9 +1,9 @@
 // One thread and no blocking call. Each round accepts connections, reads all members, checks for
 // silence, and only then decides. A connection is a newcomer until it is admitted. Newcomers are
 // limited in number, cost little, and the oldest makes room for the next. A decision waits until
-// every node has reported its end. A lost node gets a report made for it, so that the job can end.
-// The port of rank 0's store is bound here and its socket passed to rank 0: a port that is only
-// chosen may be taken in between.
+// every node has reported its end. The coordinator writes the report of a lost node, so that the
+// job can end. The port of rank 0's store is bound here and its socket passed to rank 0: a port
+// that is only chosen may be taken in between.
 #include "launch/coordinator.h"
 
 #include <fmt/format.h>

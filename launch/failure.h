@@ -10,7 +10,7 @@
 
 namespace rondo::launch {
 
-// What a rank wrote into $TORCHELASTIC_ERROR_FILE, in torchrun's format. At most 1 MiB is read.
+// A rank's report in $TORCHELASTIC_ERROR_FILE, in torchrun's format. At most 1 MiB is read.
 struct ErrorFile {
   std::string message;  // first 2000 bytes
   double time_s = 0;    // since the epoch; 0 if the file has none
@@ -41,9 +41,9 @@ std::string run_folder_in(const std::string& file);
 
 // Writes {"exit_code","signal","rank","reason","attempt","ended_at","by"} to run_folder/exit.json.
 // If rank 0 wrote that file after `attempt_began_s` with the same exit code, its file is kept,
-// because it has more details. With a culprit, either file gets "culprit", the status of that rank,
-// and events.jsonl gets a line with it. Writes nothing if another run holds the folder's lock.
-// Throws FileError.
+// because it has more details. With a culprit, either file gets "culprit", the rank's status, and
+// events.jsonl gets a line with it. Writes nothing if another run holds the folder's lock. Throws
+// FileError.
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s, const std::optional<HangCulprit>& hang_culprit = {});
 

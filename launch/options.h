@@ -21,8 +21,8 @@ struct StreamMask {
   std::map<int, int> by_local_rank;
 
   int of(int local_rank) const {
-    const auto found = by_local_rank.find(local_rank);
-    return found == by_local_rank.end() ? for_all : found->second;
+    const auto mask = by_local_rank.find(local_rank);
+    return mask == by_local_rank.end() ? for_all : mask->second;
   }
   bool any() const { return for_all != 0 || !by_local_rank.empty(); }
 };
