@@ -23,8 +23,8 @@ class File {
   // Opens for reading. Throws for anything but a regular file, and for a symbolic link in a
   // checkpoint.
   static File open(const std::filesystem::path& path, FileUse use);
-  // Creates an empty file and replaces any file or link of that name. Never writes through a link.
-  // Errors name `shown` if it is set, else `path`.
+  // Creates an empty file and replaces any file or link with that name. Never writes through a
+  // link. Errors name `shown` if it is set, else `path`.
   static File create(const std::filesystem::path& path, FileUse use, const std::filesystem::path& shown = {});
   ~File();
   File(File&& other) noexcept;

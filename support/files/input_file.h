@@ -27,8 +27,8 @@ static_assert(std::endian::native == std::endian::little, "the formats of token 
 
 class InputFile {
  public:
-  // As File::open. The first few hundred files keep their descriptors; further files are opened for
-  // each read.
+  // Opens the file as File::open does. The first few hundred files keep their descriptors; further
+  // files are opened for each read.
   InputFile(std::filesystem::path path, FileUse use);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

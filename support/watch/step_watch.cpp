@@ -1,6 +1,6 @@
-// The thread wakes once an interval. A late wake-up counts as two intervals at most: whatever
-// delayed this thread delayed the step, too. Launches are removed by the device's count, which may
-// run ahead of the launches reported here. So only reported launches count as done.
+// The thread wakes once an interval. A late wake-up counts as two intervals at most: a delay of
+// this thread also delays the step. Launches are removed by the device's count, which may run ahead
+// of the launches reported here. So only reported launches count as done.
 #include "support/watch/step_watch.h"
 
 #include <fmt/format.h>

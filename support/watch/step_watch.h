@@ -28,8 +28,8 @@ class StepWatch {
   // Time limits. Slow work gets more: five times the longest of the latest 16 spans of its kind.
   struct Patience {
     std::chrono::milliseconds limit = std::chrono::seconds(80);
-    // Of the first two spans of a kind, which load kernels, record and connect ranks. Eager spans
-    // have no limit among these two.
+    // Limit of the first two spans of a kind, which load kernels, record and connect ranks. Eager
+    // spans have no limit among these two.
     std::chrono::milliseconds first_limit = std::chrono::seconds(300);
     std::chrono::milliseconds interval = std::chrono::seconds(1);  // between two looks
   };
