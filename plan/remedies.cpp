@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-#include "config/compile_options.h"
+#include "config/derived/compile_options.h"
 #include "plan/variants.h"
 #include "support/error.h"
 #include "support/stopwatch.h"

@@ -50,7 +50,7 @@ std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
     automatic = automatic || name == kAutomatic;
     if (module.find(name) != module.npos) return fmt::format("named by {}", kFilter);
   }
-  if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are no multiples of {}", granule);
+  if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are not multiples of {}", granule);
   return automatic && is_small(recipe, out, in) ? "too small to be faster" : "";
 }
 
@@ -161,8 +161,8 @@ std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegree
   const std::vector<ParameterRule> layers = float8_layers(config);
   if (layers.empty()) {
     broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
-                      fmt::format("no linear layer is left to float8 \"{}\": {}", name_of(options->recipe),
-                                  fmt::join(left_out(config), "; "))});
+                      fmt::format("no linear layer is computed in float8 \"{}\": {}",
+                                  name_of(options->recipe), fmt::join(left_out(config), "; "))});
     return broken;
   }
   check_parts(layers, options->recipe, degrees.tensor, broken);

@@ -111,8 +111,8 @@ class Division {
     const auto tied = config_.model.sizes.find("tie_embeddings");
     require(tied == config_.model.sizes.end() || !std::get<bool>(tied->second),
             {kDegree, "model.tie_embeddings", "model.flavor", "model.name"},
-            "a head that is the token embedding would live on the first and on the last stage; set "
-            "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
+            "tied embeddings would be on both the first and the last stage; set model.tie_embeddings = "
+            "false, or parallelism.pipeline_parallel_degree = 1");
     require(memory_policy(config_) != MemoryPolicy::sac_and_offload,
             {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
             "a pipeline holds activations of many microbatches and cannot offload them to host memory; set "
@@ -254,7 +254,7 @@ class Division {
   void check_stages() {
     const auto empty = std::find(stages_.begin(), stages_.end(), StageLayers());
     require(empty == stages_.end(), {divided_by_},
-            fmt::format("stage {} is empty: a stage needs a layer, the embedding or the head",
+            fmt::format("stage {} is empty; a stage needs a layer, the embedding or the head",
                         empty - stages_.begin()));
     if (of_file_) {
       require(of_file_->lowered.stages == stages(), {divided_by_, kCsv},

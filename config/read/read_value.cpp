@@ -115,9 +115,9 @@ FieldValue from_file(const Assignment& assignment, const Field& field, std::stri
       has_type(value, field.type) && has_form(assignment, field))
     return value;
   rule = fmt::format("must be {}{}", type_name(field.type),
-                     assignment.of_lists       ? ", and is a list of lists"
+                     assignment.of_lists       ? ", but is a list of lists"
                      : assignment.kind.empty() ? ""
-                                               : ", and is " + assignment.kind);
+                                               : ", but is " + assignment.kind);
   return {};
 }
 

@@ -32,7 +32,7 @@ std::optional<Range> find_range(const std::string& entry, std::size_t from, std:
     const auto first = number(open + 1, dash), last = number(dash + 1, close);
     if (first && last && *first <= *last) return Range{open, close + 1, *first, *last};
   }
-  rule = fmt::format("must hold ranges like layers.[0-5], and \"{}\" has one that is none", entry);
+  rule = fmt::format("must hold ranges like layers.[0-5], but \"{}\" has an invalid one", entry);
   return std::nullopt;
 }
 
@@ -50,7 +50,7 @@ std::vector<std::string> without_ranges(const std::string& entry, std::string& r
   if (!range) return {entry};
   for (std::optional<Range> next = range; next; next = find_range(entry, next->end, rule))
     if (next->first != range->first || next->last != range->last)
-      rule = fmt::format("must have one range in an entry, and \"{}\" has two", entry);
+      rule = fmt::format("must have at most one range per entry, but \"{}\" has two", entry);
   std::vector<std::string> entries;
   if (rule.empty())
     for (int i = range->first; i <= range->last; ++i) entries.push_back(with_number(entry, i));
@@ -71,7 +71,7 @@ std::vector<Bucket> read_buckets(const std::vector<std::string>& entries, std::s
         begin = end + 1;
         if (bucket.names.back().empty())
           broken = fmt::format(
-              "must hold names of parameters separated by | or +, and \"{}\" has an empty one", entry);
+              "must hold names of parameters separated by | or +, but \"{}\" has an empty one", entry);
       }
       buckets.push_back(std::move(bucket));
     }

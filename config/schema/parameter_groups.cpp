@@ -40,11 +40,11 @@ std::vector<ParameterGroup> read_parameter_groups(const std::vector<std::string>
     std::size_t count = 0;
     for (std::string word; settings >> word; ++count)
       if (!take_setting(word, group))
-        broken =
-            fmt::format("must give weight_decay=NUMBER or lr_factor=NUMBER, from 0 on, and \"{}\" has \"{}\"",
-                        entry, word);
+        broken = fmt::format(
+            "must give weight_decay=NUMBER or lr_factor=NUMBER, at least 0, but \"{}\" has \"{}\"", entry,
+            word);
     if (count == 0)
-      broken = fmt::format("must hold entries like *norm*: weight_decay=0, and \"{}\" is none", entry);
+      broken = fmt::format("must hold entries like *norm*: weight_decay=0, but \"{}\" is not one", entry);
     if (!broken.empty()) break;
     groups.push_back(std::move(group));
   }

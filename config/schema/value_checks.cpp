@@ -20,7 +20,7 @@ std::string not_empty(const FieldValue& value) {
 }
 
 std::string not_one(const FieldValue& value) {
-  return std::get<std::int64_t>(value) == 1 ? "must not be 1: the newest may prove damaged" : "";
+  return std::get<std::int64_t>(value) == 1 ? "must not be 1: the newest checkpoint may be damaged" : "";
 }
 
 std::string plain_subfolder(const FieldValue& value) {
@@ -31,7 +31,7 @@ std::string plain_subfolder(const FieldValue& value) {
 
 std::string file_name(const FieldValue& value) {
   const bool climbs = std::get<std::string>(value).find('/') != std::string::npos;
-  return climbs ? "must be the beginning of a file's name, without /" : "";
+  return climbs ? "must be a prefix of a file name, without /" : "";
 }
 
 std::string known_converters(const FieldValue& value) {
@@ -39,7 +39,7 @@ std::string known_converters(const FieldValue& value) {
     if (name == "float8" || name == "quantize.linear.float8") continue;
     const bool later = name == "mx" || name.starts_with("quantize.");
     return fmt::format("must be [\"float8\"] or empty{}",
-                       later ? "; \"" + name + "\" is of a feature that is not in this version" : "");
+                       later ? "; \"" + name + "\" needs a feature that is not in this version" : "");
   }
   return "";
 }
@@ -58,7 +58,7 @@ std::string selectors(const FieldValue& value) {
         colons != std::string::npos && colons > 0 &&
         std::count(text.begin() + static_cast<std::ptrdiff_t>(colons) + 2, text.end(), '.') == 2;
     if (!whole)
-      return "must hold entries like layers.*.attention::aten.mm.default, and \"" + text + "\" is none";
+      return "must hold entries like layers.*.attention::aten.mm.default, but \"" + text + "\" is not one";
   }
   return "";
 }
@@ -80,9 +80,9 @@ std::string named_paths(const FieldValue& value) {
   for (const std::string& text : std::get<std::vector<std::string>>(value)) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
-      return "must hold entries like c4=/data/c4, and \"" + text + "\" is none";
+      return "must hold entries like c4=/data/c4, but \"" + text + "\" is not one";
     if (!names.insert(text.substr(0, equals)).second)
-      return "must name a data set once, and \"" + text.substr(0, equals) + "\" has two paths";
+      return "must name a data set once, but \"" + text.substr(0, equals) + "\" has two paths";
   }
   return "";
 }

@@ -48,7 +48,7 @@ TEST_CASE("checkpoint show says what one holds") {
                  ContainsSubstring("\"sample\":32,") && ContainsSubstring("llama3 (fingerprint 0123)") &&
                  ContainsSubstring("model/embed") && ContainsSubstring("[16, 9]"));
   CHECK(said({"show", scratch / "none"}) ==
-        "5: rondo: error: there is no folder " + (scratch / "none").string() + "\n");
+        "5: rondo: error: no such folder: " + (scratch / "none").string() + "\n");
   CHECK_THAT(said({"show", scratch / "root"}), ContainsSubstring("is not a committed checkpoint"));
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("checkpoint ends with 5 where nothing is valid") {
   CHECK(said({"ls", empty}) == "5: no checkpoints in " + empty + "\n");
   CHECK(said({"verify", empty}) == "5: no valid checkpoint in " + empty + "\n");
   CHECK(said({"prune", empty, "--keep", "1"}) ==
-        "5: no checkpoint in " + empty + " that a run could resume from: nothing is deleted\n");
+        "5: " + empty + " has no checkpoint that a run could resume from; nothing is deleted\n");
 }
 
 TEST_CASE("checkpoint misused ends with 2 and says how") {
@@ -119,7 +119,7 @@ TEST_CASE("checkpoint misused ends with 2 and says how") {
         what);
   };
   CHECK(said({"ls"}) == error("ls", "ROOT|RUN is missing"));
-  CHECK(said({"ls", "a", "b"}) == error("ls", "\"b\" belongs to no flag"));
+  CHECK(said({"ls", "a", "b"}) == error("ls", "\"b\" does not belong to a flag"));
   CHECK(said({"verify", "--quik", "a"}) == error("verify", "unknown flag --quik (did you mean --quick?)"));
   CHECK(said({"ls", "--quick", "a"}) == error("ls", "unknown flag --quick"));
   CHECK(said({"prune", "a"}) == error("prune", "--keep is missing"));

@@ -51,7 +51,7 @@ TEST_CASE("token ids are read one sequence a line, whatever blanks stand between
 }
 
 TEST_CASE("what is no token id is named with line and column") {
-  const std::string rule = " is not a token id; write whole numbers from 0 on, apart by blanks";
+  const std::string rule = " is not a token id; write integers >= 0, separated by blanks";
   CHECK(refusal("1 2\n3 x4\n") == ":2:3: \"x4\"" + rule);
   CHECK(refusal("1 -2\n") == ":1:3: \"-2\"" + rule);
   CHECK(refusal("1,2\n") == ":1:1: \"1,2\"" + rule);
@@ -61,8 +61,8 @@ TEST_CASE("what is no token id is named with line and column") {
 
 TEST_CASE("sequences of different lengths, empty ones and none are refused") {
   CHECK(refusal("1 2\n3\n") ==
-        ":2: 1 token ids, and line 1 has 2; logits are one tensor [B, T, V], so give sequences of other "
-        "lengths files of their own");
+        ":2: 1 token ids, but line 1 has 2; logits are one tensor [B, T, V]; put sequences of other lengths "
+        "into other files");
   CHECK(refusal("1 2\n\n3 4\n") == ":2: 0 token ids; a sequence needs at least 1");
   CHECK(refusal("5\n", 2) == ":1: 1 token ids; a sequence needs at least 2 (--gradients needs a next token)");
   CHECK(refusal("") == ": no token ids; write one sequence per line");

@@ -36,21 +36,12 @@ TEST_CASE("a schedule that is written is read back with the same numbers, with m
 
 TEST_CASE("it prints the proof, the grid, and what ranks and edges have") {
   CHECK(pipeline({"1F1B", "--ranks", "2", "--microbatches", "2", "--send", "0.5"}).output ==
-        "1F1B: 2 ranks, 1 stage a rank, 2 microbatches\n"
-        "proven: 18 actions, 4 messages; no rank waits for ever, no message is lost, and weight gradients "
-        "are summed in order\n"
-        "time of a step 10, bubbles 40.0 % of it; 25.0 % without the ends of the step\n"
-        "\n"
-        "rank   0  F0 F1 .........B0    ...B1\n"
-        "rank   1  ......F0 B0    F1 B1\n"
-        "\n"
-        "rank      busy   bubbles  microbatches in flight   pending\n"
-        "   0         6    40.0 %                       2         0\n"
-        "   1         6    40.0 %                       1         0\n"
-        "\n"
-        "edge      messages\n"
-        "  0 -> 1          2\n"
-        "  1 -> 0          2\n");
+        "1F1B: 2 ranks, 1 stage a rank, 2 microbatches\nproven: 18 actions, 4 messages; no deadlock, no lost "
+        "message, and weight gradients are summed in order\ntime of a step 10, bubbles 40.0 % of it; 25.0 % "
+        "without warm-up and drain\n\nrank   0  F0 F1 .........B0    ...B1\nrank   1  ......F0 B0    F1 "
+        "B1\n\nrank      busy   bubbles  microbatches in flight   pending\n   0         6    40.0 %          "
+        "             2         0\n   1         6    40.0 %                       1         0\n\nedge      "
+        "messages\n  0 -> 1          2\n  1 -> 0          2\n");
 }
 
 TEST_CASE("fewer pending microbatches make longer bubbles, of a schedule by name and of a file") {
@@ -103,7 +94,8 @@ TEST_CASE("what cannot be is refused with flag and rule, and a wrong schedule wi
   refused(with({"--write", "s.pdf"}), 2, "--write \"s.pdf\" must end in .svg or .html");
   refused(with({"--durations", "1,2"}), 2, "must be three times above 0 for F, I and W, such as 1,1.2,0.8");
   refused(with({"--layers", "8", "--layout", "EtL"}), 2, "--layers and --layout exclude each other");
-  refused(with({"--layout", "Et|tL"}), 2, "--layout has 2 stages, which must be a multiple of --ranks 4");
+  refused(with({"--layout", "Et|tL"}), 2,
+          "--layout has 2 stages; their number must be a multiple of --ranks 4");
   refused(with({"--layers", "1"}), 2, "--layers \"1\" must be at least 2");
   refused(with({"--max-pending", "2"}), 3, "no backward of the schedule is divided into I and W");
   refused(with({"--slots", "2"}), 3, "rank 0, action 2 (0F2) uses slot 0 of stage 0");

@@ -74,11 +74,11 @@ TEST_CASE("a value of the wrong type or out of its range is placed and the rule 
       {"[training]\nsteps = \"many\"\n", {}, "x.toml:2:1: training.steps = \"many\": must be an integer"},
       {"[training]\nsteps = 2026-01-31\n",
        {},
-       "x.toml:2:1: training.steps: must be an integer, and is a date or time"},
-      {"[training.steps]\nx = 1\n", {}, "x.toml:1:11: training.steps: must be an integer, and is a table"},
+       "x.toml:2:1: training.steps: must be an integer, but is a date or time"},
+      {"[training.steps]\nx = 1\n", {}, "x.toml:1:11: training.steps: must be an integer, but is a table"},
       {"[training]\ndtype = [\"float32\", 3]\n",
        {},
-       "x.toml:2:1: training.dtype: must be a text, and is a list"},
+       "x.toml:2:1: training.dtype: must be a text, but is a list"},
       {"[training]\nshuffle = 1\n", {}, "x.toml:2:1: training.shuffle = 1: must be a boolean"},
       {"[training]\ndtype = \"float16\"\n",
        {},
@@ -89,7 +89,7 @@ TEST_CASE("a value of the wrong type or out of its range is placed and the rule 
       {"[training]\nmax_norm = 0\n", {}, "x.toml:2:1: training.max_norm = 0: must be more than 0"},
       {"[training]\ndatasets = [\"c4\"]\n",
        {},
-       "x.toml:2:1: training.datasets = [\"c4\"]: must hold entries like c4=/data/c4, and \"c4\" is none"},
+       "x.toml:2:1: training.datasets = [\"c4\"]: must hold entries like c4=/data/c4, but \"c4\" is not one"},
       {"[training]\ndataset_weights = [1, nan]\n",
        {},
        "x.toml:2:1: training.dataset_weights = [1.0, nan]: must be finite"},
@@ -196,7 +196,7 @@ TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
   check_all({
       {"[checkpoint]\nenable = true\nkeep_latest_k = 1\n",
        {},
-       "x.toml:3:1: checkpoint.keep_latest_k = 1: must not be 1: the newest may prove damaged"},
+       "x.toml:3:1: checkpoint.keep_latest_k = 1: must not be 1: the newest checkpoint may be damaged"},
       {"[checkpoint]\nenable = true\nfolder = \"../elsewhere\"\n",
        {},
        "x.toml:3:1: checkpoint.folder = \"../elsewhere\": must be a folder below job.dump_folder"},
@@ -227,8 +227,7 @@ TEST_CASE("a trace must fit between two traces, and what is written lies below t
        "x.toml:3:1: profiling.save_traces_folder = \"../traces\": must be a folder below job.dump_folder"},
       {"[comm]\nsave_traces_file_prefix = \"a/b\"\n",
        {},
-       "x.toml:2:1: comm.save_traces_file_prefix = \"a/b\": must be the beginning of a file's name, without "
-       "/"},
+       "x.toml:2:1: comm.save_traces_file_prefix = \"a/b\": must be a prefix of a file name, without /"},
   });
 }
 
@@ -339,11 +338,11 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
       {"[compile]\nmemory_policy = \"full\"\nfull_recompute_save_ops = [\"layers.*::mm\"]\n",
        {},
        "x.toml:3:1: compile.full_recompute_save_ops = [\"layers.*::mm\"]: must hold entries like "
-       "layers.*.attention::aten.mm.default, and \"layers.*::mm\" is none"},
+       "layers.*.attention::aten.mm.default, but \"layers.*::mm\" is not one"},
       {"[compile]\nfsdp_buckets = [\"layers.0.*||norm.*\"]\n",
        {},
-       "x.toml:2:1: compile.fsdp_buckets = [\"layers.0.*||norm.*\"]: must hold names of parameters "
-       "separated by | or +, and \"layers.0.*||norm.*\" has an empty one"},
+       "x.toml:2:1: compile.fsdp_buckets = [\"layers.0.*||norm.*\"]: must hold names of parameters separated "
+       "by | or +, but \"layers.0.*||norm.*\" has an empty one"},
       {"[validation]\nenable = true\nholdout_fraction = 0\n",
        {},
        "x.toml:3:1: validation.holdout_fraction = 0: validation needs data: validation.holdout_fraction "

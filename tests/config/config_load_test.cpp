@@ -52,7 +52,7 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
 
   const std::string key = "[model]\nhf_config = \"" + file.path() + "\"\n";
   CHECK_THAT(message_of(key + "flavor = \"16B\"\n"),
-             ContainsSubstring("has no effect beside model.hf_config"));
+             ContainsSubstring("has no effect together with model.hf_config"));
   CHECK_THAT(message_of(key + "name = \"llama3\"\n"), ContainsSubstring("is of the model deepseek_v3"));
   CHECK_THAT(message_of(rondo::to_toml(load_text("")), {flag, "--model.name=deepseek_v3"}),
              ContainsSubstring("deepseek_v3 has no model.n_kv_heads; llama3, qwen3, "));

@@ -45,7 +45,7 @@ TEST_CASE(
       "float8: rowwise, emulated, 36 of 43 linear layers; not layers.0.attention.wk, layers.1.attention.wk, "
       "layers.2.attention.wk and 4 more (named by quantize.linear.float8.filter_fqns)");
   CHECK_THAT(float8_summary(load_text(recipe("blockwise") + "model.vocab_size = 2064\n")),
-             ContainsSubstring("42 of 43 linear layers; not output (sizes are no multiples of 128)"));
+             ContainsSubstring("42 of 43 linear layers; not output (sizes are not multiples of 128)"));
   const auto large = [](const std::string& name) {
     return float8_summary(load_text(recipe(name) +
                                     "model.flavor = \"8B\"\nquantize.linear.float8.filter_fqns = "
@@ -88,10 +88,10 @@ TEST_CASE("docs/float8.md shows what the log says of Llama 3 8B") {
 
 TEST_CASE("float8 that cannot be is refused, with what can be done") {
   CHECK_THAT(message_of("model.converters = [\"float8\"]\n"),
-             ContainsSubstring("model.converters = [\"float8\"]: a CPU has no products of float8; "
+             ContainsSubstring("model.converters = [\"float8\"]: a CPU has no float8 products; set "
                                "quantize.linear.float8.emulate = true"));
   CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
-             ContainsSubstring("\"quantize.linear.mx\" is of a feature that is not in this version"));
+             ContainsSubstring("\"quantize.linear.mx\" needs a feature that is not in this version"));
   CHECK_THAT(message_of("model.converters = [\"bitnet\"]\n"),
              ContainsSubstring("must be [\"float8\"] or empty"));
   CHECK_THAT(message_of(recipe("row")),
@@ -102,7 +102,7 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
                         "needs a multiple of 128"));
   CHECK(message_of(recipe("rowwise") + "parallelism.tensor_parallel_degree = 4\n").empty());
   CHECK_THAT(message_of(recipe("blockwise") + "training.local_batch_size = 1\ntraining.seq_len = 192\n"),
-             ContainsSubstring("a layer meets 192 tokens of a microbatch of 1 sequences of 192 on a rank"));
+             ContainsSubstring("a layer has 192 tokens of a microbatch of 1 sequences of 192 on a rank"));
   CHECK_THAT(
       message_of(recipe("blockwise") + "parallelism.tensor_parallel_degree = 8\nmodel.vocab_size = 2176\n"
                                        "quantize.linear.float8.filter_fqns = [\"attention\", \"feed\"]\n"),
@@ -117,10 +117,11 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
   CHECK_THAT(
       message_of(recipe("rowwise") + "quantize.linear.float8.filter_fqns = [\"auto_filter_small_kn\"]\n"),
       ContainsSubstring("and 40 more (too small to be faster)"));
-  CHECK_THAT(message_of(recipe("blockwise") + "model.dim = 192\n"),
-             ContainsSubstring(
-                 "no linear layer is left to float8 \"blockwise\": layers.0.attention.wq, "
-                 "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are no multiples of 128)"));
+  CHECK_THAT(
+      message_of(recipe("blockwise") + "model.dim = 192\n"),
+      ContainsSubstring(
+          "no linear layer is computed in float8 \"blockwise\": layers.0.attention.wq, "
+          "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are not multiples of 128)"));
 }
 
 TEST_CASE("degrees that are inferred are checked once the ranks are known") {

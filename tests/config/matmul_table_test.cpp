@@ -66,8 +66,8 @@ TEST_CASE("a table of another GPU is refused with both names") {
   CHECK_NOTHROW(check_measured_on(corpus, "m.json", "NVIDIA H200"));
   CHECK_THROWS_MATCHES(
       check_measured_on(corpus, "m.json", "NVIDIA H100 80GB HBM3"), Error,
-      MessageMatches(Catch::Matchers::ContainsSubstring("was measured on \"NVIDIA H200\", and this is "
-                                                        "\"NVIDIA H100 80GB HBM3\"; measure again")));
+      MessageMatches(Catch::Matchers::ContainsSubstring(
+          "was measured on \"NVIDIA H200\", but this device is \"NVIDIA H100 80GB HBM3\"; measure again")));
 }
 
 TEST_CASE("an algorithm is eight words, and nothing else is one") {

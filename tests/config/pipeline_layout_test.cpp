@@ -187,7 +187,7 @@ TEST_CASE("layers are divided evenly, by layers a stage, by names of modules or 
         config.parallelism.module_fqns_per_model_part);
   CHECK_THAT(
       message_of("[compile]\npasses = [[\"a\", \"b\"]]\n"),
-      ContainsSubstring("compile.passes = [\"a+b\"]: must be a list of texts, and is a list of lists"));
+      ContainsSubstring("compile.passes = [\"a+b\"]: must be a list of texts, but is a list of lists"));
   CHECK_THAT(message({"--compile.passes=[[\"a\"]]"}), ContainsSubstring("must be a list of texts"));
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("a split that is none is refused with its key, its value and the rule"
       {{"degree=2", "layout=Et*3|t*3mL"}, "no model has multi-token prediction layers, m"},
       {{"degree=2", "layout=Et*3|t*3"}, "must be one E, layers t"},
       {{"degree=2", "layout=Et*3||t*3L"}, "stage 1 is empty: a stage needs a layer"},
-      {{"degree=2", "layout=Et*2|t*2|t*2L"}, "3 stages must be a multiple of"},
+      {{"degree=2", "layout=Et*2|t*2|t*2L"}, "the number of stages, 3, must be a multiple of"},
       {{"degree=2", "layout=Et|t|t|t*3L"},
        "4 stages on 2 ranks are 2 a rank, which must be 1 with 1F1B; divide the layers otherwise"},
       {{"degree=2", "layout=Et*3|t*3L", "layers_per_stage=4"}, "each say how layers are divided; set one"},
@@ -221,7 +221,7 @@ TEST_CASE("a split that is none is refused with its key, its value and the rule"
        "are 1 a rank, which must be at least 2 with Interleaved1F1B"},
       {{"degree=16"}, "16 stages need at least 14 layers"},
       {{"degree=2", "schedule=1F2B"}, "must be one of GPipe, 1F1B, Interleaved1F1B"},
-      {{"degree=2", "schedule=PipelineScheduleMulti"}, "stands for a schedule of a file; set"},
+      {{"degree=2", "schedule=PipelineScheduleMulti"}, "means the schedule of a CSV file; set"},
       {{"degree=2", "split_points=layers.3"}, "use parallelism.module_fqns_per_model_part"},
       {{"degree=0"}, "must be at least 1"},
   };
@@ -240,11 +240,11 @@ TEST_CASE("all that is wrong with a pipeline is told at once, the mistakes of it
   };
   CHECK_THAT(of_file(cell), ContainsSubstring(cell.path() + ": row 1, column 2: \"0X0\" must be"));
   CHECK_THAT(of_file(circle), ContainsSubstring(circle.path() + ": ") && ContainsSubstring("rank 0"));
-  CHECK_THAT(of_file(circle), ContainsSubstring("has 2 microbatches, and a step has 8"));
+  CHECK_THAT(of_file(circle), ContainsSubstring("has 2 microbatches, but a step has 8"));
   CHECK_THAT(of_file(rows), ContainsSubstring("has 4 rows, and parallelism.pipeline_parallel_degree = 2"));
-  CHECK_THAT(of_file(rows, {"schedule=GPipe"}), ContainsSubstring("leave one of them out"));
+  CHECK_THAT(of_file(rows, {"schedule=GPipe"}), ContainsSubstring("remove one of them"));
   CHECK_THAT(of_file(rows, {"layout=Et*3|t*3L"}),
-             ContainsSubstring("has 4 stages, and the layers are divided over 2"));
+             ContainsSubstring("has 4 stages, but the layers are divided over 2"));
   CHECK_THAT(message({"degree=2", "schedule_csv=/nowhere.csv"}), ContainsSubstring("/nowhere.csv"));
   CHECK_THAT(message({"degree=4", "microbatch_size=3", "layout=Et|t|t*2|mL", "schedule=GPipe",
                       "layers_per_stage=2", "fsdp_reshard_after_forward=no"}),
@@ -316,9 +316,9 @@ TEST_CASE("a limit of pending weight gradients holds in schedules with names and
 
 TEST_CASE("what a pipeline cannot do is refused, and a pipeline gathers its weights once a step") {
   CHECK_THAT(message({"degree=2", "--model.name=qwen3", "--model.flavor=0.6B"}),
-             ContainsSubstring("would live on the first and on the last stage"));
+             ContainsSubstring("would be on both the first and the last stage"));
   CHECK_THAT(message({"degree=2", "--compile.memory_policy=sac_and_offload"}),
-             ContainsSubstring("host's memory; take compile.memory_policy"));
+             ContainsSubstring("host memory; set compile.memory_policy"));
   const Words experts = {"degree=2", "--model.name=deepseek_v3", "expert_capacity_factor=1.5"};
   CHECK_THAT(message(experts), ContainsSubstring("cannot repeat a step whose experts overflow"));
   Words skips = experts;

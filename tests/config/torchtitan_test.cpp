@@ -304,7 +304,7 @@ TEST_CASE("no value of a section that is switched off is refused, and it is told
             .empty() == (text == "checkpoint.load_only = true\n"));
   }
   CHECK(notes_hold(load_text("checkpoint.load_only = true\n"),
-                   "without effect, since the section is switched off"));
+                   "without effect because the section is switched off"));
   CHECK_THAT(message_of("checkpoint.enable = 3\n"), ContainsSubstring("must be a boolean"));
   CHECK_THAT(message_of("checkpoint.intervall = 3\n"), ContainsSubstring("unknown key"));
 }

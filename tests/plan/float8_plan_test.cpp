@@ -35,10 +35,10 @@ TEST_CASE(
 TEST_CASE("float8 is refused for a device without float8 products, and emulated for any device") {
   CHECK_THROWS_WITH(
       plan(in_float8("tensorwise"), "a100-80gb"),
-      ContainsSubstring("NVIDIA A100 SXM, 80 GB has no products of float8; use a Hopper or newer"));
+      ContainsSubstring("NVIDIA A100 SXM, 80 GB has no float8 products; use a Hopper or newer"));
   CHECK_THROWS_WITH(
       plan(in_float8("blockwise"), "b200"),
-      ContainsSubstring("NVIDIA HGX B200, 180 GB has no products of float8 with scales of 128 elements"));
+      ContainsSubstring("NVIDIA HGX B200, 180 GB has no float8 products with scales of 128 elements"));
   CHECK(plan(in_float8("rowwise"), "b200").tokens_per_s() > 0);
   std::vector<std::string> emulated = in_float8("tensorwise");
   emulated.emplace_back("--quantize.linear.float8.emulate=true");

@@ -106,8 +106,8 @@ TEST_CASE("convert reports what it cannot do") {
   };
   fs::create_directory(place / "empty");
   refused({}, 2, "convert: FROM is missing");
-  refused({(place / "empty").string(), (place / "to").string()}, 5, "holds no valid checkpoint");
-  refused({(place / "nowhere").string(), (place / "to").string()}, 5, "nowhere is no folder");
+  refused({(place / "empty").string(), (place / "to").string()}, 5, "has no valid checkpoint");
+  refused({(place / "nowhere").string(), (place / "to").string()}, 5, "nowhere is not a folder");
   refused({(place / "empty").string(), (place / "to").string(), "--dtype=int8"}, 2,
           "must be float32, float16 or bfloat16");
   refused({(place / "empty").string(), (place / "to").string(), "--detype=int8"}, 2, "did you mean --dtype");

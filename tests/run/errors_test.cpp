@@ -59,7 +59,7 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, alone and 
            "--parallelism.pipeline_parallel_layers_per_stage=5"},
           {"must divide training.local_batch_size", "= 1, the number of stages, must be a multiple of"}),
       row({"--parallelism.context_parallel_degree=2", "--training.seq_len=30"},
-          {"that is a multiple of 4, and 30 is none; the next is 32"}),
+          {"to be a multiple of 4, but it is 30; the next multiple is 32"}),
       row({"--parallelism.context_parallel_degree=3", "--training.seq_len=48",
            "--parallelism.context_parallel_rotate_method=alltoall"},
           {"must divide the"}),

@@ -49,7 +49,7 @@ TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show h
     const ProgramResult run = place.play(
         1, recipe, kSizes + in_float8(recipe) + Words{"--training.mixed_precision_param=bfloat16"});
     CHECK_THAT(run.output, ContainsSubstring(std::string("float8: ") + recipe + ", emulated, " + layers +
-                                             " linear layers; not output (sizes are no multiples of "));
+                                             " linear layers; not output (sizes are not multiples of "));
     CHECK(occurrences(text_of(place / recipe / "graph" / "train_step.ir"), "rondo.float8_mm.default(") ==
           products);
     const ProgramResult near = place.compare("bfloat16", recipe, {"--tolerance", "0.1"});

@@ -164,7 +164,7 @@ TEST_CASE("rondo prove refuses layouts that the small model cannot have, and lis
   CHECK_THAT(prove("llama3", {"--layout", "zp=2"}).output, ContainsSubstring("must be like dp_replicate=2"));
   CHECK(prove("llama3", {"--layout", "dp_shard=2,ep=2"}).exit_code == 2);
   CHECK_THAT(prove("llama3", {"--keep", RONDO_SOURCE_DIR}).output,
-             ContainsSubstring("must be a folder that is empty"));
+             ContainsSubstring("must be an empty or new folder"));
 }
 
 TEST_CASE("a layout that a rule forbids is refused with 3, without any numbers") {

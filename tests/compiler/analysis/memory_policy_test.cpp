@@ -139,7 +139,7 @@ TEST_CASE("an unknown policy is an error that lists the known ones") {
   };
   CHECK(error_of("eager").empty());
   CHECK(error_of("most") ==
-        "compile.memory_policy = \"most\" is none of none, default, eager, min_cut, budget, full, "
+        "compile.memory_policy = \"most\": must be one of none, default, eager, min_cut, budget, full, "
         "sac_and_offload");
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("options are set by name from text, and an unknown option or value is 
     }
     return std::string();
   };
-  CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\" is none of exact, rounds");
+  CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\": must be one of exact, rounds");
   CHECK(error_of("cpu_offload_prefetch_n_layers", "3x") ==
         "cpu_offload_prefetch_n_layers = \"3x\" is not a number");
   CHECK(error_of("chunks", "3") == "unknown compile option \"chunks\"");

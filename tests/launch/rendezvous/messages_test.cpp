@@ -60,9 +60,9 @@ TEST_CASE("bytes that are no message close the channel") {
       {"GET / HTTP/1.1\r\n\r\n", "does not speak"},
       {"R\n", "does not speak"},
       {std::string("RLP1\xff\xff\xff\xff", 8), "too long"},
-      {frame("[1]"), "no JSON object"},
-      {frame("{\"a\":"), "no JSON object"},
-      {frame(std::string(100000, '[')), "no JSON object"}};
+      {frame("[1]"), "not a JSON object"},
+      {frame("{\"a\":"), "not a JSON object"},
+      {frame(std::string(100000, '[')), "not a JSON object"}};
   for (const auto& [bytes, why] : cases) {
     Pair pair;
     pair.write(bytes);

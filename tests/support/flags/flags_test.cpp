@@ -112,7 +112,7 @@ TEST_CASE("a mistake is named with flag, value and rule") {
   CHECK(refusal({"--tokens"}) == "--tokens needs a value");
   CHECK(refusal({"--tokens", "--"}) == "--tokens needs a value");
   CHECK(refusal({"--module=x"}) == "--module is not supported: there are none");
-  CHECK(refusal({"x"}) == "\"x\" belongs to no flag");
+  CHECK(refusal({"x"}) == "\"x\" does not belong to a flag");
   CHECK(refusal({"--ranks-per-node=0", "-z", "--quiet=no"}) ==
         "--ranks-per-node \"0\" must be a whole number from 1 to 8\n  --quiet takes no value, but got "
         "\"no\"\n  "
