@@ -17,7 +17,8 @@ std::optional<GenerateOptions> read_generate_options(const std::vector<std::stri
       "code: 0 done, 2 usage, 4 tokenizer, 5 the checkpoint or the folder is damaged, 8 non-finite logits.");
   flags.positional("FROM", flag::text(&path), kModelSource, Need::required);
   flags.value("--prompt", "TEXT", flag::text(&options.prompt), "prompt", Need::required);
-  flags.value("--max-new-tokens", "N", flag::amount(&options.max_new_tokens, 1), "default 100");
+  flags.value("--max-new-tokens", "N", flag::amount(&options.max_new_tokens, 1),
+              "maximum number of new tokens (default 100)");
   flags.value("--temperature", "T", flag::number(&options.sampling.temperature, 0),
               "sampling temperature; 0 (default) picks the likeliest token");
   flags.value("--top-k", "K", flag::whole(&options.sampling.top_k, 0),

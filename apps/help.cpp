@@ -12,7 +12,7 @@ namespace rondo {
 int run_help(const Arguments& args) {
   std::string topic;
   bool manual = false;
-  Flags flags("help", "Sections and keys of the configuration.");
+  Flags flags("help", "Prints the sections and keys of the configuration, or the manual page.");
   flags.positional("TOPIC", flag::text(&topic), "a section, or section.key; none: all sections",
                    Need::optional);
   flags.toggle("--man", &manual, "the manual page of rondo: `rondo help --man | man -l -`");

@@ -75,7 +75,7 @@ int run_opt(const Arguments& args) {
   flags.positional("FILE", flag::text(&path), "text of the graph; - for standard input", Need::optional);
   flags.value("--passes", "A,B", flag::list(&options.passes),
               "names of passes; \"default\" is the default list");
-  flags.value("--disable-passes", "A,B", flag::list(&options.disable_passes), "names to leave out");
+  flags.value("--disable-passes", "A,B", flag::list(&options.disable_passes), "names of passes to skip");
   const auto named = [&](const char* flag, const char* option, const char* meaning) {
     const ReadValue set = [&options, option](const std::string& value) -> std::string {
       options.set(option, value);

@@ -35,7 +35,8 @@ const Fields& Parallelism::fields() {
             "how attention sees tokens of other ranks: allgather: gather keys and values of the whole "
             "sequence; alltoall: exchange heads for tokens"),
       field("context_parallel_load_balancer", &P::context_parallel_load_balancer,
-            "tokens of a sequence on each rank, for allgather: none: neighbours; headtail: two of 2n parts, "
+            "tokens of a sequence on each rank, for allgather: none: consecutive tokens; headtail: two of 2n "
+            "parts, "
             "equal work under a causal mask; documents (torchtitan: ptrr): blocks balanced by the documents "
             "of the batch; alltoall ignores it"),
       field("pipeline_parallel_degree", &P::pipeline_parallel_degree,
