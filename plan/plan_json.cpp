@@ -104,11 +104,11 @@ nlohmann::ordered_json remedies_json(const Remedies& r) {
   nlohmann::ordered_json ways = nlohmann::ordered_json::array();
   for (const Remedy& remedy : r.found)
     ways.push_back({{"flags", remedy.flags},
-                     {"world_size", remedy.world},
-                     {"total_bytes", remedy.total_bytes},
-                     {"tokens_per_step", remedy.tokens_per_step},
-                     {"microbatches", remedy.microbatches},
-                     {"tokens_per_s", remedy.tokens_per_s}});
+                    {"world_size", remedy.world},
+                    {"total_bytes", remedy.total_bytes},
+                    {"tokens_per_step", remedy.tokens_per_step},
+                    {"microbatches", remedy.microbatches},
+                    {"tokens_per_s", remedy.tokens_per_s}});
   return {{"found", ways},
           {"estimated", r.estimated},
           {"planned", r.planned},
