@@ -194,8 +194,7 @@ TEST_CASE("three runs are ranked, and each is compared with the first bit for bi
       result.output,
       ContainsSubstring("\n  C          5.0500           -      2000.0     1.000      500.00      0.2500\n"
                         "  A          6.0500"));
-  CHECK_THAT(result.output,
-             ContainsSubstring("better: C, whose loss of 5.0500 is 1 (17 %) below A's\n"));
+  CHECK_THAT(result.output, ContainsSubstring("better: C, whose loss of 5.0500 is 1 (17 %) below A's\n"));
   CHECK_THAT(result.output, ContainsSubstring("  training.steps: A 20, B 20, C 30\n"));
   const auto json = nlohmann::json::parse(words({"--json"}).output);
   CHECK(json["best_first"] == nlohmann::json({2, 0, 1}));
