@@ -6,7 +6,7 @@
 // LibTorch's sgemm, with `alpha` and `beta` applied in f32, rounded once. Operands may have any
 // strides.
 //
-// Operands are widened in tiles, in memory that each thread allocates once: at most 2.4 MiB. Tiles
+// Operands are widened in tiles, in memory that each thread allocates once: at most 2.5 MiB. Tiles
 // depend only on sizes, and one thread computes a tile, so bits do not depend on the number of
 // threads. They differ from the bits with AVX-512, where LibTorch calls oneDNN.
 //
