@@ -98,7 +98,7 @@ TEST_CASE(
   CHECK_THAT(config.notes[0], ContainsSubstring("without effect: training.mixed_precision_reduce"));
   CHECK(rondo::compute_dtype(load_text("")) == Precision::bfloat16);
   CHECK_THAT(message_of("", {"--training.dtype=float64", "--job.device=cuda"}),
-             ContainsSubstring("--training.dtype=float64: float64 is for the CPU in this version"));
+             ContainsSubstring("--training.dtype=float64: float64 is for the CPU only in this version"));
 }
 
 TEST_CASE("flags take their value after an equals sign or a space, in kebab or snake case") {

@@ -66,7 +66,7 @@ TEST_CASE("a bucket that names no parameter of the model is refused") {
   };
   CHECK(buckets(R"(["tok_embeddings", "layers.[0-5]", "norm+output"])").empty());
   CHECK_THAT(buckets(R"(["layers.[4-6]"])"),
-             ContainsSubstring("\"layers.6\" means no parameter of the model"));
+             ContainsSubstring("\"layers.6\" matches no parameter of the model"));
   CHECK_THAT(
       buckets(R"(["norm+head"])"),
       ContainsSubstring(

@@ -52,7 +52,8 @@ TEST_CASE("what is wrong with a table is told with its row") {
                "m.json: products[0].calls = -3: must be a whole number from 1"},
            Row{"6.25", "0", "m.json: products[0].us = 0: must be above 0"},
            Row{"130100:", "x:",
-               "m.json: products[0].algorithm = \"x:4096:42.1.0.0.0.0.0.ffffffffffffffff\": is no algorithm"},
+               "m.json: products[0].algorithm = \"x:4096:42.1.0.0.0.0.0.ffffffffffffffff\": is not a "
+               "cuBLASLt algorithm"},
            Row{"addmm(bf16[64,48],bf16[48,32])", "mm(bf16[64,32],bf16[32,48])",
                "m.json: products[1].product = \"mm(bf16[64,32],bf16[32,48])\": is in the table already"},
        })

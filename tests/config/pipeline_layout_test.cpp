@@ -197,13 +197,14 @@ TEST_CASE("a split that is none is refused with its key, its value and the rule"
     const char* says;
   };
   const Mistake mistakes[] = {
-      {{"degree=2", "layout=Et*3|t*2L"}, "layout=Et*3|t*2L: 5 layers t, but model.n_layers = 6"},
+      {{"degree=2", "layout=Et*3|t*2L"},
+       "layout=Et*3|t*2L: the layout has 5 layers t, but model.n_layers = 6"},
       {{"degree=2", "layout=Et*3|t*3mL"}, "no model has multi-token prediction layers, m"},
       {{"degree=2", "layout=Et*3|t*3"}, "must be one E, layers t"},
-      {{"degree=2", "layout=Et*3||t*3L"}, "stage 1 is empty: a stage needs a layer"},
+      {{"degree=2", "layout=Et*3||t*3L"}, "stage 1 is empty; a stage needs a layer"},
       {{"degree=2", "layout=Et*2|t*2|t*2L"}, "the number of stages, 3, must be a multiple of"},
       {{"degree=2", "layout=Et|t|t|t*3L"},
-       "4 stages on 2 ranks are 2 a rank, which must be 1 with 1F1B; divide the layers otherwise"},
+       "4 stages on 2 ranks are 2 a rank, which must be 1 with 1F1B; divide the layers differently"},
       {{"degree=2", "layout=Et*3|t*3L", "layers_per_stage=4"}, "each say how layers are divided; set one"},
       {{"degree=2", "module_fqns_per_model_part=[\"tok_embeddings+layers.1\",\"norm+output\"]"},
        "stage 0 has \"layers.1\", but layers.0 is next"},
@@ -241,7 +242,7 @@ TEST_CASE("all that is wrong with a pipeline is told at once, the mistakes of it
   CHECK_THAT(of_file(cell), ContainsSubstring(cell.path() + ": row 1, column 2: \"0X0\" must be"));
   CHECK_THAT(of_file(circle), ContainsSubstring(circle.path() + ": ") && ContainsSubstring("rank 0"));
   CHECK_THAT(of_file(circle), ContainsSubstring("has 2 microbatches, but a step has 8"));
-  CHECK_THAT(of_file(rows), ContainsSubstring("has 4 rows, and parallelism.pipeline_parallel_degree = 2"));
+  CHECK_THAT(of_file(rows), ContainsSubstring("has 4 rows, but parallelism.pipeline_parallel_degree = 2"));
   CHECK_THAT(of_file(rows, {"schedule=GPipe"}), ContainsSubstring("remove one of them"));
   CHECK_THAT(of_file(rows, {"layout=Et*3|t*3L"}),
              ContainsSubstring("has 4 stages, but the layers are divided over 2"));

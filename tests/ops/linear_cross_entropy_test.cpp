@@ -155,7 +155,7 @@ TEST_CASE("logits far from zero neither overflow nor vanish") {
   CHECK(close(got[1], expected[1], 1e-5));
 }
 
-TEST_CASE("an invalid label or a nan logit makes the loss non-finite") {
+TEST_CASE("an invalid label or a nan weight makes the loss of chunks non-finite") {
   Problem p(at::kFloat);
   const std::int64_t label = GENERATE(kClasses, std::int64_t{-1}, std::int64_t{1} << 40);
   p.labels[3] = label;
