@@ -119,6 +119,10 @@ class Reader {
         return literal("false");
       case 'n':
         return literal("null");
+      case 'N':
+        return literal("NaN");
+      case 'I':
+        return literal("Infinity");
       default:
         number();
     }
@@ -167,6 +171,7 @@ class Reader {
 
   void number() {
     const bool negative = accept('-');
+    if (negative && peek() == 'I') return literal("Infinity");
     if (!negative && (peek() < '0' || peek() > '9')) fail("expected a value");
     if (!accept('0')) digits();
     if (accept('.')) digits();
@@ -223,6 +228,24 @@ JsonText find_json_text(std::string_view line, std::string_view key) {
   if (not_a_string != 0) throw JsonError(not_a_string, fmt::format("the field \"{}\" is not a string", key));
   if (!text) throw JsonError(1, fmt::format("the object has no field \"{}\"", key));
   return *text;
+}
+
+JsonLine examine_json_line(std::string_view line, std::string_view key, bool cut) {
+  constexpr std::size_t kLongestWord = 8;  // an error is at the beginning of a word that is cut
+  try {
+    find_json_text(line, key);
+    return JsonLine::has_text;
+  } catch (const JsonError& error) {
+    if (cut && error.column + kLongestWord > line.size()) return JsonLine::object;
+  }
+  try {
+    Reader reader(line);
+    reader.object(0, [&](const JsonText&) { reader.skip_value(1); });
+    reader.skip_space();
+    return reader.ended() ? JsonLine::object : JsonLine::invalid;
+  } catch (const JsonError&) {
+    return JsonLine::invalid;
+  }
 }
 
 void append_unescaped(std::string_view stored, std::string& out) {

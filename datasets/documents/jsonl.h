@@ -1,5 +1,6 @@
 // Finds the text in one line of JSONL and undoes its escapes. RFC 8259, except that bytes above 127
-// in strings need not be UTF-8. Validates the whole line and builds no tree.
+// in strings need not be UTF-8, and NaN, Infinity and -Infinity are values, as Python writes them.
+// Validates the whole line and builds no tree.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,11 @@ struct JsonText {
 // Returns the value of the field `key`; the last one if there are several. Throws JsonError when
 // the line is not a JSON object or has no such string.
 JsonText find_json_text(std::string_view line, std::string_view key = "text");
+
+// What a line is: no object, an object, or an object with a string in the field `key`.
+enum class JsonLine { invalid, object, has_text };
+// `cut`: the line goes on. It is then an object if it is one so far.
+JsonLine examine_json_line(std::string_view line, std::string_view key, bool cut);
 
 // Appends the unescaped text of a string's stored bytes. Throws JsonError where they are not valid
 // string contents.
