@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/data_commands.h"
+#include "datasets/select_files.h"
 #include "datasets/text_source.h"
 #include "datasets/token_files/rondo_source.h"
 #include "datasets/tokenizer/tokenizer.h"
@@ -28,7 +29,7 @@ void row(const char* label, const std::string& value) { line(fmt::format("  {:<1
 struct InspectOptions {
   bool verify = false;
   std::int64_t documents = 3;  // number of documents to show
-  std::string tokenizer, text_key = "text";
+  std::string tokenizer, text_key = "text", on_bad_record = "stop";
 };
 
 // Returns the text in quotes and on one line.
@@ -96,16 +97,12 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
 }
 
 void inspect_text(const SourceFile& file, const InspectOptions& options) {
-  TextSource source(std::vector<SourceFile>{file}, options.text_key);
+  TextSource source(std::vector<SourceFile>{file}, options.text_key,
+                    options.on_bad_record == "skip" ? OnBadRecord::skip : OnBadRecord::stop);
   const SourceCounts counts = source.counts();
   line(file.path);
-  const std::string_view name = without_compression(file.path);
-  row("format", fmt::format("{}{}",
-                            name.ends_with(".packed")  ? "packed corpus"
-                            : name.ends_with(".jsonl") ? "JSONL"
-                                                       : "text",
-                            is_compressed(file.path) ? ", compressed" : ""));
-  if (counts.skipped_binary > 0) row("skipped", "binary: it has a NUL in its first 8 KiB");
+  row("format", fmt::format("{}{}", name_of(file.as.format), file.as.compressed ? ", compressed" : ""));
+  for (const std::string& warning : counts.warnings) row("skipped", warning);
   if (counts.skipped_empty > 0) row("skipped", fmt::format("{} empty", counts.skipped_empty));
   std::int64_t bytes = 0;
   for (std::int64_t document = 0; document < source.documents(); ++document)
@@ -135,15 +132,20 @@ int run_data_inspect(const Arguments& args) {
               "tokenizer.json of the token files, or its folder, to show their text");
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
               "JSONL field of a document's text (default text)");
+  flags.value("--on-bad-record", "stop|skip", flag::one_of(&options.on_bad_record, names_of<OnBadRecord>()),
+              "effect of a JSONL line without that field (default stop)");
   if (!flags.read(args)) return 0;
-  for (const std::string& paths : words)
-    for (const NamedFile& named : recognise_files(find_files(paths).files)) {
+  for (const std::string& paths : words) {
+    const SelectedFiles selected = select_files(paths, options.text_key);
+    for (const std::string& note : selected.notes) line(note);
+    for (const NamedFile& named : name_files(selected.files)) {
       if (named.open == nullptr) {
         inspect_text(named.file, options);
       } else {
         inspect_tokens(*named.open(named.file, {}), options);
       }
     }
+  }
   return 0;
 }
 

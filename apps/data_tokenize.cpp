@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "apps/data_commands.h"
-#include "datasets/open_source.h"
+#include "datasets/select_files.h"
 #include "datasets/tokenize.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/flags/flags.h"
@@ -44,6 +44,7 @@ class ProgressLine {
 // Parses the arguments. Returns false after printing --help. `tokenizer`: bytes, or a path.
 bool read_options(const Arguments& args, TokenizeOptions& options, std::string& tokenizer) {
   std::vector<std::string> inputs;
+  std::string on_bad_record = "stop";
   std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
@@ -61,12 +62,15 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
               Need::required);
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
               "JSONL field of a document's text (default text)");
+  flags.value("--on-bad-record", "stop|skip", flag::one_of(&on_bad_record, names_of<OnBadRecord>()),
+              "effect of a JSONL line without that field (default stop)");
   flags.value("--threads", "N", flag::amount(&threads, 1), "number of threads (default: all cores)");
   flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
               "maximum tokens per file, such as 1G: NAME-00000-of-00002.tokens ...");
   flags.value("--part-size", "BYTES", flag::amount(&options.part_bytes, 1),
               "bytes of text per part, the most that a kill loses per thread (default 64 MiB)");
   if (!flags.read(args)) return false;
+  if (on_bad_record == "skip") options.on_bad_record = OnBadRecord::skip;
   options.input = fmt::format("{}", fmt::join(inputs, ","));
   options.threads = static_cast<int>(std::min<std::int64_t>(threads, 1024));
   return true;
@@ -79,9 +83,10 @@ int run_data_tokenize(const Arguments& args) {
   std::string path;
   if (!read_options(args, options, path)) return 0;
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
-  const FoundFiles input = find_files(options.input);
-  options.files = input.files;
-  for (const std::string& warning : warn_of_repeats(input.files)) log_warning(warning);
+  const SelectedFiles selected = select_files(options.input, options.text_key);
+  options.files = selected.files;
+  for (const std::string& note : selected.notes) log_info(note);
+  for (const std::string& warning : selected.warnings) log_warning(warning);
 
   ProgressLine progress;
   const TokenizeResult result =
@@ -94,11 +99,11 @@ int run_data_tokenize(const Arguments& args) {
                  .c_str(),
              stdout);
   if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);
-  const std::int64_t skipped =
-      input.skipped_hidden + result.skipped_binary + input.skipped_special + result.skipped_empty;
-  if (skipped > 0)
-    fmt::print("skipped: {} binary, {} empty, {} hidden, {} special\n", result.skipped_binary,
-               result.skipped_empty, input.skipped_hidden, input.skipped_special);
+  for (const std::string& warning : result.warnings) log_warning(warning);
+  const std::int64_t binary = selected.skipped_binary + result.skipped_binary;
+  if (selected.skipped_hidden + binary + selected.skipped_special + result.skipped_empty + result.skipped_bad > 0)
+    fmt::print("skipped: {} binary, {} empty, {} hidden, {} special, {} bad records\n", binary,
+               result.skipped_empty, selected.skipped_hidden, selected.skipped_special, result.skipped_bad);
   for (const std::string& file : result.files) fmt::print("{}\n", file);
   return 0;
 }

@@ -109,6 +109,8 @@ class SampleReader {
       sum.skipped_binary += counts.skipped_binary;
       sum.skipped_special += counts.skipped_special;
       sum.skipped_empty += counts.skipped_empty;
+      sum.skipped_bad += counts.skipped_bad;
+      sum.notes.insert(sum.notes.end(), counts.notes.begin(), counts.notes.end());
       sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
       const double share = static_cast<double>(blend_.samples_in_block(k)) / Blend::kBlock;
       sum.sources.push_back(

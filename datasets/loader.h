@@ -109,7 +109,8 @@ struct DataSummary {
   std::int64_t tokens = 0;             // N of one epoch, BOS and EOS included
   std::int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
-  std::vector<std::string> warnings{};  // of SourceCounts
+  std::int64_t skipped_bad = 0;
+  std::vector<std::string> notes{}, warnings{};  // of SourceCounts
   struct Source {
     std::string path;
     double share = 1;            // of the samples

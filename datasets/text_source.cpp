@@ -1,7 +1,5 @@
 #include "datasets/text_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace rondo {
@@ -17,14 +15,11 @@ void TextSource::read(std::int64_t number, std::int64_t begin, std::int64_t end,
 }
 
 SourceCounts TextSource::counts() const {
-  SourceCounts counts{.files = corpus_.files(),
-                      .skipped_binary = corpus_.skipped_binary(),
-                      .skipped_empty = corpus_.skipped_empty()};
-  if (counts.skipped_binary > 0)
-    counts.warnings.push_back(
-        fmt::format("{} of {} files are skipped as binary (a NUL in their first 8 KiB), the first is {}",
-                    counts.skipped_binary, counts.files, corpus_.first_binary()));
-  return counts;
+  return {.files = corpus_.files(),
+          .skipped_binary = corpus_.skipped_binary(),
+          .skipped_empty = corpus_.skipped_empty(),
+          .skipped_bad = corpus_.skipped_bad(),
+          .warnings = corpus_.warnings()};
 }
 
 }  // namespace rondo

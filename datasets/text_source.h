@@ -13,8 +13,9 @@ namespace rondo {
 // and encoded. In a compressed file, the bytes before it are read as well.
 class TextSource final : public TokenSource {
  public:
-  explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text")
-      : corpus_(files, text_key) {}
+  explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text",
+                      OnBadRecord on_bad_record = OnBadRecord::stop)
+      : corpus_(files, text_key, on_bad_record) {}
 
   std::int64_t documents() const override { return static_cast<std::int64_t>(corpus_.documents().size()); }
   std::int64_t tokens(std::int64_t document) const override { return at(document).bytes + 2; }

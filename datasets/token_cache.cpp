@@ -36,11 +36,28 @@ fs::path named_by(std::string_view paths) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+// Whether the suffix, as it is, stands for the format.
+bool is_promised(const SourceFile& file) {
+  std::string_view name = file.path;
+  for (const std::string_view suffix : {".gz", ".zst"})
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  const FileFormat promised = name.ends_with(".jsonl")    ? FileFormat::jsonl
+                              : name.ends_with(".packed") ? FileFormat::packed
+                                                          : FileFormat::text;
+  return file.as.format == promised || file.as.format == FileFormat::unknown;
+}
+
 std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
                       const TextOptions& options) {
+  const char* skip = options.on_bad_record == OnBadRecord::skip ? " skip" : "";
   std::uint64_t hash =
-      stable_hash(fmt::format("{} {} {}", kTokenVersion, tokenizer.name(), options.text_key));
-  return mix64(hash ^ files_hash(files));
+      stable_hash(fmt::format("{} {} {}{}", kTokenVersion, tokenizer.name(), options.text_key, skip));
+  hash ^= files_hash(files);
+  // A format that the name does not promise, such as JSON lines in *.json.
+  for (const SourceFile& file : files)
+    if (const char* format = name_of(file.as.format); !is_promised(file))
+      hash = mix64(hash ^ stable_hash(fmt::format("{} {}", file.id, format)));
+  return mix64(hash);
 }
 
 void make_folder(const fs::path& folder, std::string_view paths) {
@@ -64,6 +81,7 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   job.files = files;
   job.output = output.string();
   job.text_key = options.text_key;
+  job.on_bad_record = options.on_bad_record;
   job.may_be_empty = true;
   const Stopwatch time;
   double last_report_s = 0;
@@ -74,9 +92,7 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   });
   log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
                        time.seconds()));
-  if (result.skipped_binary > 0)
-    log_warning(fmt::format("data: {} of {} files are skipped as binary (a NUL in their first 8 KiB)",
-                            result.skipped_binary, files.size()));
+  for (const std::string& warning : result.warnings) log_warning("data: " + warning);
 }
 
 // An error counts as absent: the waiting processes check again.

@@ -1,6 +1,6 @@
 // Tokenizes text once for training and keeps the result next to the data, as `rondo data tokenize`
-// writes it. The name of the token file contains a hash of its inputs: names, sizes and
-// modification times of the files, the tokenizer and text_key. So changed inputs have a new file,
+// writes it. The name of the token file contains a hash of its inputs: names, sizes, modification
+// times and formats of the files, the tokenizer, text_key and on_bad_record. So changed inputs have a new file,
 // and an outdated file is never used.
 #pragma once
 
@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "datasets/documents/files.h"
+#include "datasets/documents/corpus.h"
 #include "datasets/tokenizer/tokenizer.h"
 
 namespace rondo {
 
 struct TextOptions {
   std::string text_key = "text";  // field of a line of JSONL
+  OnBadRecord on_bad_record = OnBadRecord::stop;
   // Folder of the token files; "": .rondo-tokens next to the data.
   std::string token_cache = "";
   // Whether this process tokenizes. One process per node does, and the others wait without a limit:

@@ -69,14 +69,34 @@ std::string job_of(const TokenizeOptions& options, const Corpus& corpus, const T
 }
 
 std::vector<SourceFile> text_files(const TokenizeOptions& options) {
-  std::vector<SourceFile> files;
-  for (NamedFile& named : recognise_files(options.files)) {
-    if (named.open != nullptr)
+  std::vector<SourceFile> files = options.files;
+  for (SourceFile& file : files) {
+    if (file.as.format == FileFormat::unknown) file.as = recognise(file.path, options.text_key);
+    if (is_token_format(file.as.format))
       throw Error(ExitCode::data,
-                  fmt::format("{}: is a token file, not text. Leave it out of the input", named.file.path));
-    files.push_back(std::move(named.file));
+                  fmt::format("{}: is a token file, not text. Leave it out of the input", file.path));
   }
   return files;
+}
+
+// Throws before any document is tokenized. The byte tokenizer encodes a document in chunks, unless
+// it has escapes.
+void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
+  const bool in_chunks = dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr;
+  const Document* longest = nullptr;
+  std::int64_t count = 0;
+  for (const Document& document : corpus.documents()) {
+    const bool whole = !in_chunks || document.stored_bytes > document.bytes;
+    if (!whole || document.bytes <= kMostDocumentBytes) continue;
+    ++count;
+    if (longest == nullptr || document.bytes > longest->bytes) longest = &document;
+  }
+  if (count == 0) return;
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: {} documents have more than {} bytes, the most that can be tokenized as one; "
+                  "the longest has {}, at byte {} of this file. Split them",
+                  corpus.paths()[longest->file], count, kMostDocumentBytes, longest->bytes, longest->offset));
 }
 
 TokenizerMark mark_of(const Tokenizer& tokenizer) {
@@ -126,16 +146,7 @@ class PartWriter {
   }
 
  private:
-  bool can_cut(const Document& document) const {
-    const bool escaped = document.stored_bytes > document.bytes;
-    if (can_cut_ && !escaped) return true;
-    if (document.bytes > kMostDocumentBytes)
-      throw Error(ExitCode::data,
-                  fmt::format("{}: a document of {} bytes; at most {} bytes can be tokenized as one. "
-                              "Split it",
-                              corpus_.paths()[document.file], document.bytes, kMostDocumentBytes));
-    return false;
-  }
+  bool can_cut(const Document& document) const { return can_cut_ && document.stored_bytes == document.bytes; }
 
   void encode(const Document& document, std::string_view text) {
     try {
@@ -178,7 +189,7 @@ class Run {
       : options_(options),
         tokenizer_(tokenizer),
         report_(report),
-        corpus_(text_files(options), options.text_key),
+        corpus_(text_files(options), options.text_key, options.on_bad_record),
         mark_(mark_of(tokenizer)),
         parts_(cut_parts(corpus_.documents(), options.part_bytes)) {
     for (const Document& document : corpus_.documents()) total_bytes_ += document.bytes;
@@ -190,6 +201,7 @@ class Run {
           ExitCode::data,
           fmt::format("data path \"{}\": no document in {} files ({} binary, {} empty)", options_.input,
                       corpus_.files(), corpus_.skipped_binary(), corpus_.skipped_empty()));
+    check_lengths(corpus_, tokenizer_);
     PartsFolder folder(options_.output, job_of(options_, corpus_, mark_));
     make_parts(folder);
     TokenizeResult result = {.files = join(folder),
@@ -198,7 +210,9 @@ class Run {
                              .tokens = tokens_,
                              .kept_parts = kept_parts_,
                              .skipped_binary = corpus_.skipped_binary(),
-                             .skipped_empty = corpus_.skipped_empty()};
+                             .skipped_empty = corpus_.skipped_empty(),
+                             .skipped_bad = corpus_.skipped_bad(),
+                             .warnings = corpus_.warnings()};
     folder.remove();
     return result;
   }

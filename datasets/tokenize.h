@@ -16,18 +16,19 @@
 #include <string>
 #include <vector>
 
-#include "datasets/documents/files.h"
+#include "datasets/documents/corpus.h"
 #include "datasets/token_files/token_writer.h"
 #include "datasets/tokenizer/tokenizer.h"
 
 namespace rondo {
 
 struct TokenizeOptions {
-  std::vector<SourceFile> files;  // text files
+  std::vector<SourceFile> files;  // text files; those of unknown format are recognised
   std::string input;              // the data path that named them, for messages
   std::string output;             // ends with .tokens
   std::string text_key = "text";  // field of a line of JSONL
-  int threads = 0;                // 0: all cores
+  OnBadRecord on_bad_record = OnBadRecord::stop;
+  int threads = 0;  // 0: all cores
   // 0: one file, `output`. Otherwise a file ends with the document that brings it to at least this
   // many tokens, and NAME.tokens becomes NAME-00000-of-00002.tokens,
   // NAME-00001-of-00002.tokens, ...
@@ -47,7 +48,8 @@ struct TokenizeProgress {
 struct TokenizeResult {
   std::vector<std::string> files;
   std::int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
-  std::int64_t skipped_binary = 0, skipped_empty = 0;
+  std::int64_t skipped_binary = 0, skipped_empty = 0, skipped_bad = 0;
+  std::vector<std::string> warnings{};  // of Corpus
 };
 
 // Returns e.g. "1.2 GiB of 5.0 GiB, 300 tokens, 20 MiB/s, 190 s left". `seconds`: since the start.

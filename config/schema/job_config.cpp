@@ -125,6 +125,9 @@ const Fields& Training::fields() {
             {.above = 0}),
       field("text_key", &Training::text_key, "JSONL field that holds the text of a document",
             {.check = not_empty}),
+      field("on_bad_record", &Training::on_bad_record,
+            "a line of JSONL that is no object with a string in text_key: stop with an error, or skip it and "
+            "count it by its reason"),
       field("token_cache", &Training::token_cache,
             "folder for cached tokens of text data, for any tokenizer but bytes; empty: .rondo-tokens next "
             "to the data"),

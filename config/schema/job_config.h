@@ -17,6 +17,7 @@
 #include "config/schema/choices.h"
 #include "config/schema/parallelism.h"
 #include "config/schema/watching.h"
+#include "datasets/documents/on_bad_record.h"
 #include "ops/attention/attention_choice.h"
 #include "ops/float8/float8_recipe.h"
 #include "support/fields.h"
@@ -77,6 +78,7 @@ struct Training {
   std::vector<std::string> datasets;    // "c4=/data/c4"
   std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
   std::string text_key = "text";
+  OnBadRecord on_bad_record = OnBadRecord::stop;
   std::string token_cache;         // "": next to the data
   std::string tokenizer = "auto";  // see tokenizer_name (paths.h)
   std::int64_t local_batch_size = 8;

@@ -32,16 +32,19 @@ Corpus::Corpus(std::string_view paths) : Corpus(find_files(paths).files) {
         paths, files_.size(), skipped_binary_, skipped_empty_));
 }
 
-Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key) : text_key_(std::move(text_key)) {
+Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBadRecord on_bad_record)
+    : text_key_(std::move(text_key)), on_bad_record_(on_bad_record) {
   files_.reserve(files.size());
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
     const auto file = static_cast<std::uint32_t>(files_.size());
     files_.push_back(source.path);
-    const std::string_view name = without_compression(source.path), id = without_compression(source.id);
-    if (name.ends_with(".jsonl")) {
+    const std::string_view id = without_compression(source.id);
+    FileFormat format = source.as.format;
+    if (format == FileFormat::unknown) format = recognise(source.path, text_key_).format;
+    if (format == FileFormat::jsonl || format == FileFormat::json_lines) {
       index_jsonl(file, id);
-    } else if (name.ends_with(".packed")) {
+    } else if (format == FileFormat::packed) {
       index_packed(file);
     } else {
       index_text(file, id);
@@ -140,11 +143,29 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                           offset + static_cast<std::int64_t>(text.offset),
                           static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
-    fail(
-        fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
-                    "or --text-key, names the field",
-                    files_[file], number, error.column, error.what(), text_key_));
+    const std::string place = fmt::format("{}:{}:{}", files_[file], number, error.column);
+    if (on_bad_record_ == OnBadRecord::stop)
+      fail(
+          fmt::format("{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
+                      "or --text-key, names the field; training.on_bad_record=\"skip\", or --on-bad-record "
+                      "skip, leaves such lines out",
+                      place, error.what(), text_key_));
+    ++skipped_bad_;
+    BadRecords& records = bad_records_[error.what()];
+    if (records.count++ == 0) records.first = place;
   }
+}
+
+std::vector<std::string> Corpus::warnings() const {
+  std::vector<std::string> lines;
+  if (skipped_binary_ > 0)
+    lines.push_back(
+        fmt::format("{} of {} files are skipped as binary (a NUL in their first 8 KiB), the first is {}",
+                    skipped_binary_, files_.size(), first_binary_));
+  for (const auto& [reason, records] : bad_records_)
+    lines.push_back(
+        fmt::format("{} bad records are skipped: {}; the first is {}", records.count, reason, records.first));
+  return lines;
 }
 
 }  // namespace rondo

@@ -1,9 +1,11 @@
 // Indexes the documents of a data path, and reads any part of a document.
 //
-// A file is one document (text), one document per line (*.jsonl: objects with a string field, by
+// A file is one document (text), one document per line (JSON lines: objects with a string field, by
 // default "text"), or a packed corpus (*.packed). Each may be compressed (text_file.h); its
 // documents are those of the decompressed file. Text files with a NUL in their first 8 KiB are
-// binary and skipped. Empty documents and blank lines are skipped too.
+// binary and skipped. Empty documents and blank lines are skipped too. A bad record, which is a line
+// that is no such object, is an error, or skipped and counted by its reason. The ids of the other
+// lines are the same.
 //
 // Format of *.packed, which is indexed by reading its head alone:
 //   rondo corpus 1\n
@@ -15,12 +17,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "datasets/documents/files.h"
+#include "datasets/documents/on_bad_record.h"
 #include "datasets/documents/text_file.h"
 
 namespace rondo {
@@ -67,15 +71,18 @@ class Corpus {
   // Takes paths as in datasets/documents/files.h. Throws Error(data) naming the file (and line)
   // that is missing, unreadable or malformed, and when there is no document.
   explicit Corpus(std::string_view paths);
-  // Takes a list of files, which may have no documents.
-  explicit Corpus(const std::vector<SourceFile>& files, std::string text_key = "text");
+  // Takes a list of files, which may have no documents. Recognises those of unknown format.
+  explicit Corpus(const std::vector<SourceFile>& files, std::string text_key = "text",
+                  OnBadRecord on_bad_record = OnBadRecord::stop);
 
   const std::vector<Document>& documents() const { return documents_; }
   std::int64_t files() const { return static_cast<std::int64_t>(files_.size()); }
   const std::vector<std::string>& paths() const { return files_; }
   std::int64_t skipped_binary() const { return skipped_binary_; }
   std::int64_t skipped_empty() const { return skipped_empty_; }
-  const std::string& first_binary() const { return first_binary_; }  // path of the first skipped binary file
+  std::int64_t skipped_bad() const { return skipped_bad_; }
+  // Warns of skipped binary files and bad records: how many of each reason, and the first.
+  std::vector<std::string> warnings() const;
 
   // As CorpusReader::read.
   std::string_view read(const Document& document, std::int64_t begin, std::int64_t end) {
@@ -89,12 +96,19 @@ class Corpus {
                        std::string_view line);
   void index_packed(std::uint32_t file);
 
+  struct BadRecords {
+    std::int64_t count = 0;
+    std::string first;  // "<path>:<line>:<column>"
+  };
+
   const std::string text_key_;
+  const OnBadRecord on_bad_record_;
   std::vector<std::string> files_;  // paths
   CorpusReader reader_{files_};
   std::vector<Document> documents_;
-  std::int64_t skipped_binary_ = 0, skipped_empty_ = 0;
+  std::int64_t skipped_binary_ = 0, skipped_empty_ = 0, skipped_bad_ = 0;
   std::string first_binary_;
+  std::map<std::string, BadRecords> bad_records_;  // by reason
 };
 
 }  // namespace rondo

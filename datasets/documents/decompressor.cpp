@@ -3,8 +3,10 @@
 // package to install.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
+#include "datasets/documents/format.h"
 #include "datasets/documents/text_file.h"
 #include "support/error.h"
 #if RONDO_ZLIB
@@ -29,7 +31,11 @@ class Gzip final : public Decompressor {
   Gzip& operator=(const Gzip&) = delete;
 
   Progress run(std::span<const std::byte> in, std::span<std::byte> out) override {
-    if (may_end_ && !in.empty()) inflateReset(&stream_);  // another member follows
+    if (may_end_ && !in.empty()) {
+      const auto after = std::find_if(in.begin(), in.end(), [](std::byte b) { return b != std::byte{0}; });
+      if (after != in.begin()) return {static_cast<std::size_t>(after - in.begin()), 0};  // padding
+      inflateReset(&stream_);  // another member follows
+    }
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
@@ -54,6 +60,8 @@ class Zstd final : public Decompressor {
  public:
   Zstd() : stream_(ZSTD_createDCtx()) {
     if (stream_ == nullptr) throw std::bad_alloc();
+    constexpr int kLargestWindow = 31;  // as `zstd --long=31` writes; the default accepts 2^27
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kLargestWindow);
   }
   ~Zstd() override { ZSTD_freeDCtx(stream_); }
   Zstd(const Zstd&) = delete;
@@ -100,9 +108,11 @@ using Zstd = Missing;
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_decompressor(const std::string& path) {
-  if (path.ends_with(".gz")) return make_of_kind<Gzip>(path, "zlib", "zlib1g-dev");
-  if (path.ends_with(".zst")) return make_of_kind<Zstd>(path, "libzstd", "libzstd-dev");
+std::unique_ptr<Decompressor> make_decompressor(const std::string& path, std::string_view head) {
+  const bool gzip = head.starts_with("\x1f\x8b\x08"), zstd = head.starts_with("\x28\xb5\x2f\xfd");
+  if (gzip || (!zstd && has_suffix(path, ".gz"))) return make_of_kind<Gzip>(path, "zlib", "zlib1g-dev");
+  if (zstd || has_suffix(path, ".zst") || has_suffix(path, ".zstd"))
+    return make_of_kind<Zstd>(path, "libzstd", "libzstd-dev");
   return nullptr;
 }
 

@@ -27,6 +27,12 @@ namespace fs = std::filesystem;
   throw Error(ExitCode::data, fmt::format("data path \"{}\": {}", entry, what));
 }
 
+bool is_unfinished(std::string_view name) {
+  for (const std::string_view suffix : {".incomplete", ".tmp", ".part", ".swp", ".lock", ".bak", "~"})
+    if (has_suffix(name, suffix)) return true;
+  return false;
+}
+
 // Walks one entry of the list and collects its files.
 class Walk {
  public:
@@ -38,8 +44,10 @@ class Walk {
     const fs::file_type type = fs::status(path, error).type();
     if (type == fs::file_type::directory) {
       visit_folder(path, id);
+    } else if (type == fs::file_type::regular && id.empty()) {
+      found_.files.push_back({path, fs::path(path).filename().string()});
     } else if (type == fs::file_type::regular) {
-      found_.files.push_back({path, id.empty() ? fs::path(path).filename().string() : id});
+      add(path, id);
     } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
       unreadable(path, error);
     } else {
@@ -48,6 +56,14 @@ class Walk {
   }
 
  private:
+  void add(const std::string& path, const std::string& id) {
+    if (!is_unfinished(id)) {
+      found_.files.push_back({path, id});
+    } else if (found_.skipped_unfinished++ == 0) {
+      found_.first_unfinished = id;
+    }
+  }
+
   void visit_folder(const std::string& path, const std::string& id) {
     struct stat info;
     if (stat(path.c_str(), &info) != 0) unreadable(path, std::error_code(errno, std::generic_category()));
@@ -63,7 +79,7 @@ class Walk {
       } else if (it->is_symlink(error) || !it->is_regular_file(error)) {
         names.push_back(std::move(name));
       } else {  // a regular file by the listing: no system call is needed
-        found_.files.push_back({path + "/" + name, join(id, name)});
+        add(path + "/" + name, join(id, name));
       }
     }
     if (error) unreadable(path, error);
@@ -118,7 +134,7 @@ void find_entry(const std::string& entry, FoundFiles& found) {
          "no such file or folder. Name a text file, a .jsonl or .packed file, a folder or a glob "
          "(scripts/make_corpus.sh builds the default corpus)");
   }
-  if (found.files.size() == first) fail(entry, "no file in it (hidden files are skipped)");
+  if (found.files.size() == first) fail(entry, "no file in it (hidden and unfinished files are skipped)");
   std::sort(found.files.begin() + static_cast<std::int64_t>(first), found.files.end(),
             [](const SourceFile& a, const SourceFile& b) { return a.id < b.id; });
 }

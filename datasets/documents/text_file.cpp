@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "datasets/documents/format.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -18,13 +19,13 @@ constexpr std::size_t kStoredBytes = std::size_t{1} << 18;
 }  // namespace
 
 std::string_view without_compression(std::string_view name) {
-  for (const std::string_view suffix : {".gz", ".zst"})
-    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  for (const std::string_view suffix : {".gz", ".zst", ".zstd"})
+    if (has_suffix(name, suffix)) return name.substr(0, name.size() - suffix.size());
   return name;
 }
 
 TextFile::TextFile(std::string path)
-    : path_(std::move(path)), file_(path_, FileUse::data), decompressor_(make_decompressor(path_)) {
+    : path_(std::move(path)), file_(path_, FileUse::data), decompressor_(decompressor()) {
   if (!decompressor_) bytes_ = file_.size();
 }
 
@@ -32,8 +33,14 @@ void TextFile::fail(const std::string& what) const {
   throw Error(ExitCode::data, fmt::format("{}: {}. Fetch or compress the file again", path_, what));
 }
 
+std::unique_ptr<Decompressor> TextFile::decompressor() const {
+  std::string head(4, '\0');
+  head.resize(file_.read_some_at(0, std::as_writable_bytes(std::span(head))));
+  return make_decompressor(path_, head);
+}
+
 void TextFile::rewind() {
-  decompressor_ = make_decompressor(path_);
+  decompressor_ = decompressor();
   text_at_ = file_at_ = 0;
   unread_ = {};
 }

@@ -1,10 +1,10 @@
-// Reads a text file that may be compressed, by the suffix of its name: *.gz (RFC 1952, by zlib),
-// *.zst (RFC 8878, by libzstd). Consecutive members or frames are one text. Any other file is read
-// as it is.
+// Reads a text file that may be compressed, by its first bytes or the suffix of its name: gzip
+// (*.gz, RFC 1952, by zlib), Zstandard (*.zst, *.zstd, RFC 8878, by libzstd). Consecutive members or
+// frames are one text; zeros behind a member of gzip are padding. Any other file is read as it is.
 //
 // Offsets and sizes are bytes of text. A compressed file is decompressed from its beginning up to
-// the requested offset, so only ascending reads are fast. Memory is some hundred KiB; for *.zst up
-// to its window of 128 MiB. Used by one thread at a time. Throws Error(data) naming the file when
+// the requested offset, so only ascending reads are fast. Memory is some hundred KiB; for Zstandard
+// its window, up to 2 GiB. Used by one thread at a time. Throws Error(data) naming the file when
 // it cannot be opened, is damaged, ends early, or the program was built without the library.
 #pragma once
 
@@ -21,9 +21,8 @@
 
 namespace rondo {
 
-// Returns "a.jsonl" for "a.jsonl.gz", and other names unchanged.
+// Returns "a.jsonl" for "a.jsonl.gz" and "a.jsonl.GZ", and other names unchanged.
 std::string_view without_compression(std::string_view name);
-inline bool is_compressed(std::string_view name) { return without_compression(name).size() < name.size(); }
 
 // One compression format. It sees bytes, not files.
 class Decompressor {
@@ -38,18 +37,21 @@ class Decompressor {
   // Returns true when the file may end after the bytes so far.
   virtual bool may_end() const = 0;
 };
-// Returns the decompressor for the path's suffix; nullptr for an uncompressed file.
-std::unique_ptr<Decompressor> make_decompressor(const std::string& path);
+// Returns the decompressor for a file that begins with `head`; nullptr for an uncompressed file. A
+// name that promises a format decides if the head is of neither.
+std::unique_ptr<Decompressor> make_decompressor(const std::string& path, std::string_view head);
 
 class TextFile {
  public:
   explicit TextFile(std::string path);
 
+  bool compressed() const { return decompressor_ != nullptr; }
   std::int64_t bytes();  // reads a compressed file to its end, once
   // Reads text at `offset`. Returns fewer bytes than requested at the end of the text.
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out);
 
  private:
+  std::unique_ptr<Decompressor> decompressor() const;
   void rewind();
   std::size_t read_next(std::span<std::byte> out);
   [[noreturn]] void fail(const std::string& what) const;

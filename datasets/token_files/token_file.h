@@ -85,7 +85,7 @@ struct NamedFile {
   SourceFile file;
   std::unique_ptr<TokenFile> (*open)(const SourceFile&, IdLimit) = nullptr;
 };
-// Recognises formats and merges the files of one data set into one entry. Keeps the order.
-std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files);
+// Merges the files of one data set into one entry. Keeps the order. REQUIRES recognised files.
+std::vector<NamedFile> name_files(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

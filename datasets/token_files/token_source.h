@@ -18,7 +18,9 @@ namespace rondo {
 struct SourceCounts {
   std::int64_t files = 0;
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
-  std::vector<std::string> warnings{};  // about skipped binary files, and files that are listed twice
+  std::int64_t skipped_bad = 0;         // records of JSON lines
+  std::vector<std::string> notes{};     // files that are left out
+  std::vector<std::string> warnings{};  // skipped binary files and records, files that are listed twice
 };
 
 class TokenSource {

@@ -8,13 +8,8 @@
 #include <random>
 
 #include "datasets/documents/corpus.h"
+#include "tests/datasets/compressors.h"
 #include "tests/datasets/temp_folder.h"
-#if RONDO_ZLIB
-#include <zlib.h>
-#endif
-#if RONDO_ZSTD
-#include <zstd.h>
-#endif
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
@@ -26,42 +21,6 @@ std::string some_text(std::size_t bytes, unsigned seed = 5) {
   std::string text(bytes, ' ');
   for (char& c : text) c = "etaoin shrdlu\n"[random() % 14];
   return text;
-}
-
-struct Kind {
-  std::string suffix;
-  std::function<std::string(const std::string&)> compress;
-};
-
-// Returns the compression formats that the program was built with.
-std::vector<Kind> kinds() {
-  std::vector<Kind> kinds;
-#if RONDO_ZLIB
-  kinds.push_back({".gz", [](const std::string& text) {
-                     z_stream stream{};
-                     deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-                     std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-                     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-                     stream.avail_in = static_cast<uInt>(text.size());
-                     stream.next_out = reinterpret_cast<Bytef*>(out.data());
-                     stream.avail_out = static_cast<uInt>(out.size());
-                     deflate(&stream, Z_FINISH);
-                     out.resize(stream.total_out);
-                     deflateEnd(&stream);
-                     return out;
-                   }});
-#endif
-#if RONDO_ZSTD
-  kinds.push_back({".zst", [](const std::string& text) {
-                     std::string out(ZSTD_compressBound(text.size()), '\0');
-                     ZSTD_CCtx* context = ZSTD_createCCtx();
-                     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-                     out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
-                     ZSTD_freeCCtx(context);
-                     return out;
-                   }});
-#endif
-  return kinds;
 }
 
 std::string read(TextFile& file, std::int64_t offset, std::size_t bytes) {
@@ -80,7 +39,7 @@ std::string whole(const std::string& path) {
 TEST_CASE("a compressed file is read at any offset, in any order") {
   const TempFolder folder;
   const std::string text = some_text(900'000);
-  for (const Kind& kind : kinds()) {
+  for (const Compressor& kind : compressors()) {
     TextFile file(folder.write("a.txt" + kind.suffix, kind.compress(text)));
     std::mt19937 random(1);
     for (int i = 0; i < 40; ++i) {
@@ -94,7 +53,7 @@ TEST_CASE("a compressed file is read at any offset, in any order") {
 
 TEST_CASE("consecutive members and frames are one text, and a text may be empty") {
   const TempFolder folder;
-  for (const Kind& kind : kinds()) {
+  for (const Compressor& kind : compressors()) {
     const std::string two = kind.compress("one\n") + kind.compress("") + kind.compress(some_text(300'000));
     CHECK(whole(folder.write("a" + kind.suffix, two)) == "one\n" + some_text(300'000));
     CHECK(whole(folder.write("b" + kind.suffix, kind.compress(""))).empty());
@@ -104,7 +63,7 @@ TEST_CASE("consecutive members and frames are one text, and a text may be empty"
 TEST_CASE("a truncated or damaged compressed file is an error that names it, never another text") {
   const TempFolder folder;
   const std::string text = some_text(3'000);
-  for (const Kind& kind : kinds()) {
+  for (const Compressor& kind : compressors()) {
     const std::string good = kind.compress(text), name = "a" + kind.suffix;
     for (const std::size_t end : {std::size_t{0}, std::size_t{1}, good.size() / 2, good.size() - 1}) {
       const std::string path = folder.write(name, good.substr(0, end));
@@ -136,7 +95,7 @@ TEST_CASE("a compressed corpus has the documents of the uncompressed one") {
   folder.write("plain/c.packed", "rondo corpus 1\n3 x/y\n2 z\n\nabcde");
   const Corpus plain(find_files(folder.path("plain")).files, "body");
   REQUIRE(plain.documents().size() == 5);
-  for (const Kind& kind : kinds()) {
+  for (const Compressor& kind : compressors()) {
     const std::string place = "packed" + kind.suffix;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path("plain"))) {
       std::ifstream in(entry.path(), std::ios::binary);
@@ -154,6 +113,49 @@ TEST_CASE("a compressed corpus has the documents of the uncompressed one") {
     }
   }
 }
+
+TEST_CASE(
+    "a compressed file is known by its content, with any name, and the case of a suffix does not matter") {
+  const TempFolder folder;
+  const std::string text = some_text(1000);
+  for (const Compressor& kind : compressors())
+    for (const char* name : {"plain.txt", "none", "UPPER.GZ", "UPPER.ZST", "long.zstd"})
+      CHECK(whole(folder.write(name, kind.compress(text))) == text);
+  CHECK(without_compression("a.jsonl.GZ") == "a.jsonl");
+  CHECK(without_compression("a.jsonl.zstd") == "a.jsonl");
+}
+
+#if RONDO_ZLIB
+TEST_CASE("zeros behind a member of gzip are padding, and another member may follow them") {
+  const TempFolder folder;
+  const Compressor gzip = compressors()[0];
+  const std::string zeros(300'000, '\0');
+  CHECK(whole(folder.write("a.gz", gzip.compress("one") + std::string(512, '\0'))) == "one");
+  CHECK(whole(folder.write("b.gz", gzip.compress("one") + zeros + gzip.compress("two"))) == "onetwo");
+  CHECK_THAT(data_error([&] { whole(folder.write("c.gz", gzip.compress("one") + zeros + "two")); }),
+             ContainsSubstring("c.gz: is damaged before byte"));
+}
+#endif
+
+#if RONDO_ZSTD
+TEST_CASE("a window of Zstandard may have up to 2 GiB") {
+  const TempFolder folder;
+  for (const int window : {28, 31}) {
+    // Without the size of the content, the frame keeps the window that was set.
+    ZSTD_CCtx* context = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+    std::string out(1000, '\0');
+    ZSTD_inBuffer in{"long", 4, 0};
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    ZSTD_compressStream2(context, &to, &in, ZSTD_e_flush);
+    REQUIRE(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end) == 0);
+    ZSTD_freeCCtx(context);
+    out.resize(to.pos);
+    CHECK(whole(folder.write("a.zst", out)) == "long");
+  }
+}
+#endif
 
 #if !RONDO_ZLIB || !RONDO_ZSTD
 TEST_CASE("a program without the library names the package to install") {

@@ -1,5 +1,7 @@
 #include "datasets/token_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -8,6 +10,7 @@
 
 #include "datasets/loader.h"
 #include "datasets/open_source.h"
+#include "datasets/select_files.h"
 #include "tests/datasets/pair_tokenizer.h"
 #include "tests/datasets/token_bytes.h"
 
@@ -33,7 +36,7 @@ std::size_t files_in(const fs::path& folder) {
 
 TEST_CASE("text is tokenized once, next to the data, and read as a token file") {
   const TempFolder folder;
-  folder.write("text/a.txt", "aab");
+  folder.write("text/a.jsonl", "{\"text\": \"aab\"}\n");
   folder.write("text/b.jsonl", "{\"text\": \"ccc\"}\n");
   const PairTokenizer tokenizer;
   const std::string tokens = tokens_of(folder, tokenizer);
@@ -59,6 +62,24 @@ TEST_CASE("another text, tokenizer or text_key is another token file") {
   folder.write("text/b.txt", "b");
   CHECK(tokens_of(folder, PairTokenizer()) != changed);
   CHECK(files_in(folder.path(".rondo-tokens")) == 5);
+}
+
+TEST_CASE("the name of a token file is that of earlier versions, unless the text is read in another way") {
+  const TempFolder folder;
+  const auto number = [&](const std::string& inputs) {
+    const std::uint64_t files = files_hash(find_files(folder.path("text")).files);
+    return fmt::format("text-{:016x}.tokens", mix64(stable_hash(inputs) ^ files));
+  };
+  const auto name = [&](const TextOptions& options) {
+    const std::string tokens = cached_tokens(
+        folder.path("text"), select_files(folder.path("text"), "text").files, PairTokenizer(), options);
+    return fs::path(tokens).filename().string();
+  };
+  folder.write("text/a.jsonl", "{\"text\": \"aab\"}\n");
+  CHECK(name({}) == number("1 pairs text"));
+  CHECK(name({.on_bad_record = OnBadRecord::skip}) == number("1 pairs text skip"));
+  fs::rename(folder.path("text/a.jsonl"), folder.path("text/a.json"));  // was read as prose
+  CHECK(name({}) != number("1 pairs text"));
 }
 
 TEST_CASE("concurrent processes write one token file, and a process that does not tokenize waits") {

@@ -1,5 +1,7 @@
 #include "datasets/tokenize.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
@@ -183,7 +185,7 @@ TEST_CASE("a token file of another tokenizer is refused") {
              ContainsSubstring("written with the tokenizer pairs, but training.tokenizer is byte"));
 }
 
-TEST_CASE("files of one data set are one source, and folders may mix text and tokens") {
+TEST_CASE("files of one data set are one source, and a list may mix text and tokens") {
   const TempFolder folder;
   const Documents documents = {{1, 2, 3}, {4, 5}};
   folder.write("m/a.bin", bytes_of_ids<std::uint16_t>(flat(documents)));
@@ -191,11 +193,14 @@ TEST_CASE("files of one data set are one source, and folders may mix text and to
   folder.write("m/b.ds", bytes_of_ids<std::uint16_t>(flat(documents)));
   folder.write("m/b.ds.index", ends_of(documents));
   folder.write("m/b.ds.metadata", "gpt2|2\n5\n5 T\n");
-  folder.write("m/c.txt", "A");
+  folder.write("m/text/c.txt", "A");
   folder.write("m/d.tokens", rondo_bytes(documents));
-  folder.write("m/e.bin", std::string(3, '\0'));
+  folder.write("m/text/e.bin", std::string(1, '\0'));
   const ByteTokenizer tokenizer;
-  const auto source = open_source(folder.path("m"), tokenizer);
+  CHECK_THAT(data_error([&] { open_source(folder.path("m"), tokenizer); }),
+             ContainsSubstring("holds several data formats: 2 Megatron-LM"));
+  const auto source =
+      open_source(fmt::format("{0}/a.*,{0}/b.*,{0}/text,{0}/d.tokens", folder.path("m")), tokenizer);
   CHECK(read_all(*source) ==
         Documents{{1, 2, 3}, {4, 5}, {1, 2, 3}, {4, 5}, {256, 'A', 257}, {1, 2, 3}, {4, 5}});
   CHECK(source->counts().skipped_binary == 1);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "config/derived/float8.h"
+#include "config/derived/paths.h"
 #include "config/dump.h"
 #include "runs/metrics/flops.h"
 #include "runs/metrics/step_lines.h"
@@ -123,7 +124,12 @@ void Report::log_training(const RunCosts& costs) {
 void Report::log_data(const DataSummary& training, const DataSummary* validation) {
   const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
   for (const std::string& line : data_lines(config_, training, validation, tokens)) log_line(line);
+  for (const std::string& note : training.notes) log_line("data: " + note);
   for (const std::string& warning : training.warnings) log_warning("data: " + warning);
+  if (validation != nullptr && !validation_path(config_).empty()) {  // else it has the same files
+    for (const std::string& note : validation->notes) log_line("validation data: " + note);
+    for (const std::string& warning : validation->warnings) log_warning("validation data: " + warning);
+  }
   folder_.event("data", {{"documents", training.documents},
                          {"tokens", training.tokens},
                          {"held_out_documents", validation ? validation->documents : 0},

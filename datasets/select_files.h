@@ -1,0 +1,33 @@
+// Chooses the files of a data path that are read, for training, `data tokenize` and `data inspect`.
+//
+// A file that is named itself is read as what it is. Of a folder or a glob:
+// - Files of one data format (JSON lines, packed corpora, token files, Parquet, CSV, ...) are the
+//   data. Text, JSON and binary files beside them are left out and counted.
+// - Files of several data formats are an error that asks for one of them.
+// - Where text files have more bytes than the data, the folder is a corpus of text: every text file
+//   is a document, CSV and JSON too, and JSON lines and token files in it are read as such. README,
+//   LICENSE and the like do not count as text here.
+// - Binary files that are more than half of the bytes are an error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/documents/files.h"
+
+namespace rondo {
+
+struct SelectedFiles {
+  std::vector<SourceFile> files;  // recognised; of the formats that are read
+  std::int64_t skipped_hidden = 0, skipped_special = 0, skipped_binary = 0;
+  std::vector<std::string> notes{};     // what is left out, one line per entry of the path
+  std::vector<std::string> warnings{};  // files that are listed twice
+};
+
+// `text_key`: the field of JSON lines. Throws Error(data) for a file that is not read, naming what
+// it is and the next action, for a folder that mixes data formats, and as find_files does.
+SelectedFiles select_files(std::string_view paths, std::string_view text_key);
+
+}  // namespace rondo

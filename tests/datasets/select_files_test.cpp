@@ -1,0 +1,250 @@
+#include "datasets/select_files.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "datasets/loader.h"
+#include "datasets/open_source.h"
+#include "datasets/tokenize.h"
+#include "tests/datasets/compressors.h"
+#include "tests/datasets/pair_tokenizer.h"
+#include "tests/datasets/token_bytes.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+const std::string kThree =
+    "{\"text\": \"hello\", \"url\": \"u\"}\n{\"text\": \"world\"}\n{\"text\": \"again\"}\n";
+const Documents kThreeTokens = {{256, 'h', 'e', 'l', 'l', 'o', 257},
+                                {256, 'w', 'o', 'r', 'l', 'd', 257},
+                                {256, 'a', 'g', 'a', 'i', 'n', 257}};
+
+Names ids(const SelectedFiles& selected) {
+  Names names;
+  for (const SourceFile& file : selected.files) names.push_back(file.id);
+  return names;
+}
+
+Names ids(const std::string& paths) { return ids(select_files(paths, "text")); }
+
+std::string refusal(const std::string& paths) {
+  return data_error([&] { select_files(paths, "text"); });
+}
+
+// The documents of a path, as training reads them, and as `data tokenize` and the token cache write
+// them, which must be the same.
+Documents documents(const TempFolder& folder, const std::string& paths, const TextOptions& options = {}) {
+  const ByteTokenizer bytes;
+  const auto source = open_source(paths, bytes, options);
+  Documents read = read_all(*source);
+
+  TokenizeOptions job;
+  job.files = select_files(paths, options.text_key).files;
+  job.input = paths;
+  job.output = folder.path("check/out.tokens");
+  job.text_key = options.text_key;
+  job.on_bad_record = options.on_bad_record;
+  std::filesystem::create_directories(folder.path("check"));
+  const TokenizeResult result = tokenize(job, bytes, [](const TokenizeProgress&) {});
+  const auto tokens = open_rondo_tokens({job.output, ""}, {});
+  CHECK(read_all(*tokens) == read);
+  CHECK(result.skipped_bad == source->counts().skipped_bad);
+  for (std::int64_t i = 0; i < tokens->documents(); ++i) CHECK(tokens->id_hash(i) == source->id_hash(i));
+  std::filesystem::remove_all(folder.path("check"));
+
+  TextOptions cached = options;
+  cached.token_cache = folder.path("cache");
+  CHECK(open_source(paths, PairTokenizer(), cached)->documents() == source->documents());
+  return read;
+}
+
+}  // namespace
+
+TEST_CASE("JSON lines have the same documents under every name, for training and tokenizing") {
+  const TempFolder folder;
+  for (const char* name : {"a.jsonl", "a.json", "a.ndjson", "a.jsonlines", "a.JSONL", "a"})
+    CHECK(documents(folder, folder.write(name, kThree)) == kThreeTokens);
+  for (const Compressor& kind : compressors())
+    for (const std::string& name : {"b.json" + kind.suffix, std::string("c.jsonl")})
+      CHECK(documents(folder, folder.write(name, kind.compress(kThree))) == kThreeTokens);
+}
+
+TEST_CASE("files beside one data format are left out and counted by kind") {
+  const TempFolder folder;
+  folder.write("d/data.jsonl", kThree);
+  folder.write("d/README.md", "---\nlicense: mit\n---\n" + std::string(500, 'r'));
+  folder.write("d/LICENSE", std::string(500, 'l'));
+  folder.write("d/dataset_infos.json", "{\"default\": {}}");
+  folder.write("d/_SUCCESS", "\n");
+  folder.write("d/data.jsonl.sha256", "0123");
+  folder.write("d/names.txt", "a b");
+  folder.write("d/.gitattributes", "x");
+  folder.write("d/image.png", std::string("\x89PNG\0", 5));
+  for (const char* name :
+       {"rest.jsonl.incomplete", "x.jsonl.tmp", "x.lock", "x.jsonl~", "x.BAK", "x.part", "x.swp"})
+    folder.write(std::string("d/") + name, kThree);
+  CHECK(documents(folder, folder.path("d")) == kThreeTokens);
+  const SelectedFiles selected = select_files(folder.path("d"), "text");
+  CHECK(ids(selected) == Names{"data.jsonl"});
+  CHECK(selected.skipped_hidden == 1);
+  CHECK(selected.skipped_binary == 1);
+  CHECK(
+      selected.notes ==
+      Names{
+          folder.path("d") +
+          ": 1 files are read, and these are left out: 1 JSON (dataset_infos.json), 1 binary (image.png), 5 "
+          "text (the first is LICENSE), 7 unfinished (the first is rest.jsonl.incomplete)"});
+  CHECK(open_source(folder.path("d"), ByteTokenizer())->counts().notes == selected.notes);
+}
+
+TEST_CASE("a file that is named itself is read whatever its name is") {
+  const TempFolder folder;
+  CHECK(ids(folder.write("a.txt.tmp", "text")) == Names{"a.txt.tmp"});
+  CHECK(ids(folder.write("README.md", "text")) == Names{"README.md"});
+  folder.write("b.txt", "text");
+  CHECK(ids(folder.path("*.t*")) == Names{"b.txt"});
+}
+
+TEST_CASE("a folder of several data formats is refused with all of them and a glob for one") {
+  const TempFolder folder;
+  folder.write("d/a.jsonl", kThree);
+  folder.write("d/b.csv", "a,b\n1,2\n");
+  folder.write("d/c.csv", "a,b\n1,2\n");
+  CHECK(refusal(folder.path("d")) ==
+        "data path \"" + folder.path("d") + "\": holds several data formats: 2 CSV (the first is " +
+            folder.path("d/b.csv") + "), 1 JSONL (" + folder.path("d/a.jsonl") +
+            "). Name the files of one format, or a glob such as \"" + folder.path("d/*.csv") + "\"");
+  CHECK(ids(folder.path("d/*.jsonl")) == Names{"a.jsonl"});
+  folder.write("t/a.tokens", rondo_bytes({{1}}));
+  folder.write("t/b.ids", llmc_bytes({1, 2}));
+  CHECK_THAT(refusal(folder.path("t")), ContainsSubstring("1 Rondo tokens") && ContainsSubstring("1 llm.c"));
+  CHECK(ids(folder.path("t/a.tokens") + "," + folder.path("t/b.ids")) == Names{"a.tokens", "b.ids"});
+}
+
+TEST_CASE("a folder of text files is a corpus, with small files of other formats in it") {
+  const TempFolder folder;
+  folder.write("d/a.txt", std::string(500, 'a'));
+  folder.write("d/README.md", "read me");
+  folder.write("d/src/main.c", "{ int x; }");
+  folder.write("d/package.json", "{\"name\": \"x\"}");
+  folder.write("d/list.json", "[{\"a\": 1}]");
+  folder.write("d/log.json", "{\"level\": 1}\n{\"level\": 2}\n");
+  folder.write("d/table.csv", "a,b\n");
+  folder.write("d/icon.ico", std::string("\0\1", 2));
+  folder.write("d/part.zip", "PK\x03\x04");
+  const SelectedFiles selected = select_files(folder.path("d"), "text");
+  CHECK(ids(selected) == Names{"README.md", "a.txt", "icon.ico", "list.json", "log.json", "package.json",
+                               "src/main.c", "table.csv"});
+  CHECK(selected.notes ==
+        Names{folder.path("d") + ": 8 files are read, and these are left out: 1 zip archive (part.zip)"});
+  const auto source = open_source(folder.path("d"), ByteTokenizer());
+  CHECK(source->documents() == 7);
+  CHECK(source->counts().skipped_binary == 1);
+  folder.write("d/lines.json", kThree);  // records with the text key are data
+  CHECK(open_source(folder.path("d"), ByteTokenizer())->documents() == 10);
+}
+
+TEST_CASE("binary files that are most of the bytes are refused, with what they may be") {
+  const TempFolder folder;
+  folder.write("d/train.bin", std::string(100, '\0'));
+  folder.write("d/prepare.py", "import numpy");
+  CHECK_THAT(refusal(folder.path("d")),
+             ContainsSubstring("1 of 2 files are binary and have 100 of 112 bytes") &&
+                 ContainsSubstring("train.bin: binary is not supported. May be ids of 2 bytes") &&
+                 ContainsSubstring("nanoGPT"));
+  CHECK_THAT(refusal(folder.path("d/train.bin")), ContainsSubstring("May be ids of 2 bytes"));
+}
+
+TEST_CASE("every format that is not read is refused by its name, in a folder and alone") {
+  const TempFolder folder;
+  const std::vector<std::pair<std::string, std::string>> inputs = {
+      {"a.json", "[{\"text\": \"a\"}]"},
+      {"b.csv", "text\nhello\n"},
+      {"c.tsv", "text\thello\n"},
+      {"d", std::string("PAR1\x15\0", 6)},
+      {"e", std::string("ARROW1\0\0", 8) + std::string(200, '\0')},
+      {"f.npy", std::string("\x93NUMPY\1\0", 8)},
+      {"g", std::string("\xfd"
+                        "7zXZ\0",
+                        6)},
+      {"h", "BZh91AY&SY"},
+      {"i.txt", std::string("\xff\xfeh\0", 4)},
+      {"j.json", "{\n \"rows\": []}\n"},
+      {"k.json", "{\"content\": \"the text\"}\n"},
+  };
+  for (const auto& [name, contents] : inputs) {
+    CAPTURE(name);
+    const std::string path = folder.write(name + "_/" + name, contents);
+    folder.write(name + "_/README.md", std::string(1000, 'r'));
+    for (const std::string& named : {path, folder.path(name + "_")})
+      CHECK_THAT(refusal(named), ContainsSubstring(path + ": ") && ContainsSubstring(" is not supported"));
+  }
+  folder.write("lines.json", "{\"content\": \"a\"}\n{\"content\": \"b\"}\n");
+  CHECK_THAT(data_error([&] { open_source(folder.path("lines.json"), ByteTokenizer()); }),
+             ContainsSubstring("lines.json:1:1: the object has no field \"text\""));
+  CHECK(documents(folder, folder.path("lines.json"), {.text_key = "content"}) ==
+        Documents{{256, 'a', 257}, {256, 'b', 257}});
+}
+
+TEST_CASE("a folder of Datasets.save_to_disk is refused by name, not trained on its metadata") {
+  const TempFolder folder;
+  const std::string arrow =
+      folder.write("d/train/data-00000-of-00001.arrow", std::string("\xff\xff\xff\xff\x10\0\0\0\x10", 9));
+  folder.write("d/train/dataset_info.json", "{\"description\": \"" + std::string(300, 'x') + "\"}");
+  folder.write("d/train/state.json", "{\"_fingerprint\": \"abc\"}");
+  CHECK_THAT(refusal(folder.path("d")),
+             ContainsSubstring(arrow + ": Arrow IPC stream is not supported. Datasets.save_to_disk writes"));
+}
+
+TEST_CASE("a compressed token file is refused with what to do") {
+  const TempFolder folder;
+  for (const Compressor& kind : compressors())
+    CHECK_THAT(
+        refusal(folder.write("a.tokens" + kind.suffix, kind.compress(rondo_bytes({{1}})))),
+        ContainsSubstring("Rondo tokens is not supported here. Unpack it to " + folder.path("a.tokens")));
+}
+
+TEST_CASE("bad records stop, or are skipped and counted by reason, the same in training and tokenizing") {
+  const TempFolder folder;
+  const std::string path = folder.write(
+      "a.jsonl",
+      "{\"text\": \"a\"}\n{\"text\": null}\n{\"text\": \"cut\n{\"text\": \"x \\ud83d y\"}\n{\"id\": 1}\n"
+      "{\"text\": 7}\n{\"text\": \"b\", \"score\": NaN}\n{\"text\": [1]}\n");
+  CHECK_THAT(data_error([&] { open_source(path, ByteTokenizer()); }),
+             ContainsSubstring("a.jsonl:2:10: the field \"text\" is not a string") &&
+                 ContainsSubstring("training.on_bad_record=\"skip\", or --on-bad-record skip"));
+  const TextOptions skip = {.on_bad_record = OnBadRecord::skip};
+  CHECK(documents(folder, path, skip) == Documents{{256, 'a', 257}, {256, 'b', 257}});
+  const auto source = open_source(path, ByteTokenizer(), skip);
+  CHECK(source->counts().skipped_bad == 6);
+  CHECK(source->counts().warnings ==
+        Names{"1 bad records are skipped: half a surrogate pair; the first is " + path + ":4:21",
+              "1 bad records are skipped: the object has no field \"text\"; the first is " + path + ":5:1",
+              "3 bad records are skipped: the field \"text\" is not a string; the first is " + path + ":2:10",
+              "1 bad records are skipped: the string does not end; the first is " + path + ":3:14"});
+  // A record keeps its id, so the split and a resumed run see the same documents.
+  CHECK(source->id_hash(1) == stable_hash("a.jsonl:7"));
+}
+
+TEST_CASE("documents that are too long are told before any document is tokenized") {
+  const TempFolder folder;
+  folder.write("d/a.txt", "short");
+  const std::string path = folder.write("d/z.txt", "long");
+  std::filesystem::resize_file(path, (std::uintmax_t{1} << 30) + 1);
+  const std::string head(9000, 'x');  // no NUL where the format is examined
+  std::ofstream(path, std::ios::in | std::ios::binary) << head;
+  TokenizeOptions job;
+  job.files = find_files(folder.path("d")).files;
+  job.output = folder.path("out.tokens");
+  bool reported = false;
+  CHECK_THAT(
+      data_error([&] { tokenize(job, PairTokenizer(), [&](const TokenizeProgress&) { reported = true; }); }),
+      ContainsSubstring("z.txt: 1 documents have more than 1073741824 bytes") &&
+          ContainsSubstring("the longest has 1073741825"));
+  CHECK_FALSE(reported);
+  CHECK_FALSE(std::filesystem::exists(folder.path(".out.tokens.parts")));
+}
