@@ -11,6 +11,7 @@
 #include "config/dump.h"
 #include "config/load.h"
 #include "datasets/documents/corpus.h"
+#include "datasets/select_files.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "launch/failure.h"
 #include "runs/compare_runs.h"
@@ -102,7 +103,9 @@ void read_tokens(const Input& input) {
     sealed.emplace(input.file, resealed(input.text));
   constexpr std::int64_t kMost = 1 << 14;
   std::vector<std::int64_t> ids(kMost);
-  for (const NamedFile& named : recognise_files(find_files(input.file.parent_path().string()).files)) {
+  std::vector<SourceFile> files = find_files(input.file.parent_path().string()).files;
+  for (SourceFile& file : files) file.as = recognise(file.path, "text");
+  for (const NamedFile& named : name_files(files)) {
     if (named.open == nullptr) continue;  // it is taken for text now
     const auto file = named.open(named.file, {.size = 258, .owner = "byte"});
     file->id_range(kMost);
@@ -117,13 +120,26 @@ void read_tokens(const Input& input) {
 }
 
 void read_documents(const Input& input) {
-  Corpus corpus(find_files(input.file.string()).files);
+  Corpus corpus(find_files(input.file.string()).files, "text",
+                input.number % 2 == 0 ? OnBadRecord::stop : OnBadRecord::skip);
   std::size_t looked_at = 0;
   for (const Document& document : corpus.documents()) {
     if (++looked_at > 1000) break;
     const std::int64_t end = std::min<std::int64_t>(document.bytes, 1 << 20);
     must(std::ssize(corpus.read(document, 0, end)) == end, "a document has the bytes of its index");
   }
+}
+
+// The file alone, and in its folder.
+void read_data_path(const Input& input) {
+  try {
+    const SelectedFiles alone = select_files(input.file.string(), "text");
+    must(alone.files.size() == 1 && is_read(alone.files[0].as.format), "a file that is named is read");
+  } catch (const Error& error) {
+    must(error.code() == ExitCode::data, "or refused by what it is");
+  }
+  for (const SourceFile& file : select_files(input.file.parent_path().string(), "text").files)
+    must(is_read(file.as.format), "what is selected is read");
 }
 
 void read_hugging_face_folder(const Input& input) {
@@ -175,6 +191,7 @@ std::vector<Parser> parsers_of_files() {
       {.name = "tokenizer", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokenizer},
       {.name = "tokens", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokens},
       {.name = "documents", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_documents},
+      {.name = "data_path", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_data_path},
       {.name = "hf_folder",
        .reads_files = true,
        .cost = 10,

@@ -20,6 +20,7 @@
 #include "config/derived/matmul_table.h"
 #include "config/dump.h"
 #include "config/load.h"
+#include "datasets/documents/format.h"
 #include "datasets/documents/jsonl.h"
 #include "datasets/tokenizer/split/pattern.h"
 #include "datasets/tokenizer/split/splitter.h"
@@ -221,6 +222,39 @@ void read_json_line(const Input& input) {
   }
 }
 
+// The first bytes of data files.
+std::vector<std::string> heads_of_formats() {
+  using namespace std::string_literals;
+  std::vector<std::string> heads = {"{\"text\": \"a\"}\n{\"text\": null}\n",
+                                    "{\"a\": [1, NaN, {}]}\n{\"b\": 2}\n",
+                                    "[{\"a\": 1}, {}]",
+                                    "{\n \"a\": 1\n}\n",
+                                    "\xff\xfeh\0i\0"s,
+                                    "h\0i\0"s,
+                                    "PAR1\x15\0\x15\x10"s,
+                                    "ARROW1\0\0"s,
+                                    "\xff\xff\xff\xff\x88\2\0\0\x10"s,
+                                    "\x93NUMPY\1\0"s,
+                                    "BZh91AY&SY",
+                                    "rondo corpus 1\n1 a\n\nb"};
+  heads.push_back(std::string(257, 'a') + "ustar");
+  return heads;
+}
+
+void read_head_of_data(const Input& input) {
+  static constexpr const char* kNames[] = {"a", "a.jsonl", "a.JSON", "a.csv", "a.bin"};
+  for (const bool whole : {false, true}) {
+    const FileFormat format = recognise_head(input.text, whole, kNames[input.number % 5], "text");
+    must(format != FileFormat::unknown, "every file has a format");
+    try {
+      if (!is_read(format)) refuse("d/a.bin", {format, whole}, "text");
+    } catch (const Error& error) {
+      must(std::string_view(error.what()).find(name_of(format)) != std::string_view::npos,
+           "a refusal names it");
+    }
+  }
+}
+
 // A pattern of a tokenizer.json, then text for it.
 void read_pattern(const Input& input) {
   const std::size_t newline = std::min(input.text.find('\n'), input.text.size());
@@ -310,6 +344,7 @@ std::vector<Parser> parsers_of_text() {
       {.name = "safetensors", .refusals = {checkpoint}, .read = read_safetensors},
       {.name = "hf_config", .refusals = {checkpoint}, .read = read_hugging_face_config},
       {.name = "json_line", .refusals = {}, .read = read_json_line},
+      {.name = "data_head", .refusals = {}, .read = read_head_of_data, .made = heads_of_formats},
       {.name = "pattern", .cost = 5, .refusals = {data}, .read = read_pattern},
       {.name = "messages", .refusals = {}, .read = read_messages},
       {.name = "handshake", .refusals = {}, .read = read_handshake},
