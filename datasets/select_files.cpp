@@ -134,8 +134,8 @@ class EntryFiles {
     if (found_.skipped_unfinished > 0)
       left_out_["unfinished"] = {found_.skipped_unfinished, 0, found_.first_unfinished};
     if (!left_out_.empty())
-      selected_.notes.push_back(fmt::format("{}: {} files are read, and these are left out: {}", entry_,
-                                            found_.files.size(), listed(left_out_)));
+      selected_.notes.push_back(
+          fmt::format("{}: files read: {}; left out: {}", entry_, found_.files.size(), listed(left_out_)));
   }
 
   [[noreturn]] void fail(const std::string& what) const {

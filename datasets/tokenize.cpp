@@ -94,9 +94,9 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
   if (count == 0) return;
   throw Error(
       ExitCode::data,
-      fmt::format("{}: {} documents have more than {} bytes, the most that can be tokenized as one; "
-                  "the longest has {}, at byte {} of this file. Split them",
-                  corpus.paths()[longest->file], count, kMostDocumentBytes, longest->bytes, longest->offset));
+      fmt::format("{}: the document at byte {} has {} bytes, and at most {} can be tokenized as one; "
+                  "documents that are too long: {}. Split them",
+                  corpus.paths()[longest->file], longest->offset, longest->bytes, kMostDocumentBytes, count));
 }
 
 TokenizerMark mark_of(const Tokenizer& tokenizer) {

@@ -164,7 +164,7 @@ std::vector<std::string> Corpus::warnings() const {
                     skipped_binary_, files_.size(), first_binary_));
   for (const auto& [reason, records] : bad_records_)
     lines.push_back(
-        fmt::format("{} bad records are skipped: {}; the first is {}", records.count, reason, records.first));
+        fmt::format("bad records skipped: {}, {}; the first is {}", records.count, reason, records.first));
   return lines;
 }
 

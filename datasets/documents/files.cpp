@@ -59,7 +59,7 @@ class Walk {
   void add(const std::string& path, const std::string& id) {
     if (!is_unfinished(id)) {
       found_.files.push_back({path, id});
-    } else if (found_.skipped_unfinished++ == 0) {
+    } else if (found_.skipped_unfinished++ == 0 || id < found_.first_unfinished) {
       found_.first_unfinished = id;
     }
   }

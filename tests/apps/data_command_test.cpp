@@ -173,6 +173,40 @@ TEST_CASE("inspect knows every format") {
     CHECK_THAT(out, ContainsSubstring(text));
 }
 
+TEST_CASE("inspect and tokenize see the same documents of a folder, and say what they leave out") {
+  const Scratch place;
+  write_text(place / "in/data.json",
+             "{\"text\": \"hello\"}\n{\"text\": null}\n{\"text\": \"again\", \"x\": NaN}\n");
+  write_text(place / "in/README.md", "read me");
+  write_text(place / "in/data.json.incomplete", "{\"text\": \"");
+  const std::string in = (place / "in").string(), out = (place / "out.tokens").string();
+  const Words tokenize = {"tokenize", "--tokenizer", "bytes", "--input", in, "--output", out};
+  for (const Words& words : {Words{"inspect", in}, tokenize}) {
+    const ProgramResult stopped = data(words);
+    CHECK(stopped.exit_code == 4);
+    CHECK_THAT(stopped.output, ContainsSubstring("data.json:2:10: the field \"text\" is not a string"));
+  }
+  Words skip = tokenize;
+  skip.insert(skip.end(), {"--on-bad-record", "skip"});
+  const ProgramResult text = data({"inspect", in, "--on-bad-record=skip"}), made = data(skip);
+  for (const ProgramResult& result : {text, made}) {
+    INFO(result.output);
+    CHECK(result.exit_code == 0);
+    CHECK_THAT(result.output, ContainsSubstring("files read: 1; left out: 1 text (README.md), 1 unfinished "
+                                                "(data.json.incomplete)"));
+    CHECK_THAT(
+        result.output,
+        ContainsSubstring("bad records skipped: 1, the field \"text\" is not a string; the first is "));
+  }
+  CHECK_THAT(made.output,
+             ContainsSubstring("14 tokens in 2 documents") && ContainsSubstring("1 bad records"));
+  for (const ProgramResult& result : {text, data({"inspect", out})})
+    CHECK_THAT(result.output, ContainsSubstring("document 0  7 tokens: 256 104 101 108 108 111 257") &&
+                                  ContainsSubstring("document 1  7 tokens: 256 97 103 97 105 110 257"));
+  write_text(place / "array.json", "[{\"text\": \"a\"}]");
+  CHECK(data({"inspect", (place / "array.json").string()}).exit_code == 4);
+}
+
 TEST_CASE("tokenize killed at any moment and started again gives the same bytes") {
   const Scratch place;
   write_text_files(place, 300);

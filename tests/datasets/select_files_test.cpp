@@ -92,12 +92,10 @@ TEST_CASE("files beside one data format are left out and counted by kind") {
   CHECK(ids(selected) == Names{"data.jsonl"});
   CHECK(selected.skipped_hidden == 1);
   CHECK(selected.skipped_binary == 1);
-  CHECK(
-      selected.notes ==
-      Names{
-          folder.path("d") +
-          ": 1 files are read, and these are left out: 1 JSON (dataset_infos.json), 1 binary (image.png), 5 "
-          "text (the first is LICENSE), 7 unfinished (the first is rest.jsonl.incomplete)"});
+  CHECK(selected.notes ==
+        Names{folder.path("d") +
+              ": files read: 1; left out: 1 JSON (dataset_infos.json), 1 binary (image.png), 5 "
+              "text (the first is LICENSE), 7 unfinished (the first is rest.jsonl.incomplete)"});
   CHECK(open_source(folder.path("d"), ByteTokenizer())->counts().notes == selected.notes);
 }
 
@@ -139,8 +137,7 @@ TEST_CASE("a folder of text files is a corpus, with small files of other formats
   const SelectedFiles selected = select_files(folder.path("d"), "text");
   CHECK(ids(selected) == Names{"README.md", "a.txt", "icon.ico", "list.json", "log.json", "package.json",
                                "src/main.c", "table.csv"});
-  CHECK(selected.notes ==
-        Names{folder.path("d") + ": 8 files are read, and these are left out: 1 zip archive (part.zip)"});
+  CHECK(selected.notes == Names{folder.path("d") + ": files read: 8; left out: 1 zip archive (part.zip)"});
   const auto source = open_source(folder.path("d"), ByteTokenizer());
   CHECK(source->documents() == 7);
   CHECK(source->counts().skipped_binary == 1);
@@ -222,10 +219,10 @@ TEST_CASE("bad records stop, or are skipped and counted by reason, the same in t
   const auto source = open_source(path, ByteTokenizer(), skip);
   CHECK(source->counts().skipped_bad == 6);
   CHECK(source->counts().warnings ==
-        Names{"1 bad records are skipped: half a surrogate pair; the first is " + path + ":4:21",
-              "1 bad records are skipped: the object has no field \"text\"; the first is " + path + ":5:1",
-              "3 bad records are skipped: the field \"text\" is not a string; the first is " + path + ":2:10",
-              "1 bad records are skipped: the string does not end; the first is " + path + ":3:14"});
+        Names{"bad records skipped: 1, half a surrogate pair; the first is " + path + ":4:19",
+              "bad records skipped: 3, the field \"text\" is not a string; the first is " + path + ":2:10",
+              "bad records skipped: 1, the object has no field \"text\"; the first is " + path + ":5:1",
+              "bad records skipped: 1, the string does not end; the first is " + path + ":3:14"});
   // A record keeps its id, so the split and a resumed run see the same documents.
   CHECK(source->id_hash(1) == stable_hash("a.jsonl:7"));
 }
@@ -243,8 +240,8 @@ TEST_CASE("documents that are too long are told before any document is tokenized
   bool reported = false;
   CHECK_THAT(
       data_error([&] { tokenize(job, PairTokenizer(), [&](const TokenizeProgress&) { reported = true; }); }),
-      ContainsSubstring("z.txt: 1 documents have more than 1073741824 bytes") &&
-          ContainsSubstring("the longest has 1073741825"));
+      ContainsSubstring("z.txt: the document at byte 0 has 1073741825 bytes, and at most 1073741824") &&
+          ContainsSubstring("documents that are too long: 1. Split them"));
   CHECK_FALSE(reported);
   CHECK_FALSE(std::filesystem::exists(folder.path(".out.tokens.parts")));
 }
