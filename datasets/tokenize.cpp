@@ -92,11 +92,11 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
     if (longest == nullptr || document.bytes > longest->bytes) longest = &document;
   }
   if (count == 0) return;
-  throw Error(
-      ExitCode::data,
-      fmt::format("{}: the document at byte {} has {} bytes, and at most {} can be tokenized as one; "
-                  "documents that are too long: {}. Split them",
-                  corpus.paths()[longest->file], longest->offset, longest->bytes, kMostDocumentBytes, count));
+  throw Error(ExitCode::data,
+              fmt::format("{}: the document at byte {} has {} bytes, and at most {} can be tokenized as one; "
+                          "documents that are too long: {}. Split them",
+                          corpus.sources()[longest->file].path, longest->offset, longest->bytes,
+                          kMostDocumentBytes, count));
 }
 
 TokenizerMark mark_of(const Tokenizer& tokenizer) {
@@ -113,7 +113,7 @@ class PartWriter {
  public:
   PartWriter(const Corpus& corpus, const Tokenizer& tokenizer, const TokenizerMark& mark)
       : corpus_(corpus),
-        reader_(corpus.paths()),
+        reader_(corpus.sources()),
         tokenizer_(tokenizer),
         can_cut_(dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr),
         mark_(mark) {}
@@ -152,9 +152,9 @@ class PartWriter {
     try {
       tokenizer_.encode(text, ids_);
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  fmt::format("{}: the document of {} bytes at byte {}: {}", corpus_.paths()[document.file],
-                              document.bytes, document.offset, error.what()));
+      throw Error(error.code(), fmt::format("{}: the document of {} bytes at byte {}: {}",
+                                            corpus_.sources()[document.file].path, document.bytes,
+                                            document.offset, error.what()));
     }
   }
 

@@ -38,10 +38,10 @@ Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBad
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
     const auto file = static_cast<std::uint32_t>(files_.size());
-    files_.push_back(source.path);
+    files_.push_back(source);
     const std::string_view id = without_compression(source.id);
-    FileFormat format = source.as.format;
-    if (format == FileFormat::unknown) format = recognise(source.path, text_key_).format;
+    if (source.as.format == FileFormat::unknown) files_.back().as = recognise(source.path, text_key_);
+    const FileFormat format = files_.back().as.format;
     if (format == FileFormat::jsonl || format == FileFormat::json_lines) {
       index_jsonl(file, id);
     } else if (format == FileFormat::packed) {
@@ -76,7 +76,7 @@ std::string_view CorpusReader::read(const Document& document, std::int64_t begin
 void CorpusReader::open(std::uint32_t file) {
   if (open_ && open_file_ == file) return;
   open_.reset();
-  open_.emplace(files_[file]);
+  open_.emplace(files_[file].path, files_[file].as.compressed);
   open_file_ = file;
 }
 
@@ -88,7 +88,7 @@ void CorpusReader::fail_changed(const Document& document) const {
   fail(
       fmt::format("{}: changed while in use: the document of {} bytes at offset {} is missing. "
                   "Restore the file, or start a new run on the new data",
-                  files_[document.file], document.bytes, document.offset));
+                  files_[document.file].path, document.bytes, document.offset));
 }
 
 void Corpus::index_text(std::uint32_t file, std::string_view id) {
@@ -96,7 +96,7 @@ void Corpus::index_text(std::uint32_t file, std::string_view id) {
   char head[kSniffBytes];
   const std::size_t bytes_read = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', bytes_read) != nullptr) {
-    if (skipped_binary_++ == 0) first_binary_ = files_[file];
+    if (skipped_binary_++ == 0) first_binary_ = files_[file].path;
   } else if (bytes_read == 0) {
     ++skipped_empty_;
   } else {
@@ -143,7 +143,7 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                           offset + static_cast<std::int64_t>(text.offset),
                           static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
-    const std::string place = fmt::format("{}:{}:{}", files_[file], number, error.column);
+    const std::string place = fmt::format("{}:{}:{}", files_[file].path, number, error.column);
     if (on_bad_record_ == OnBadRecord::stop)
       fail(
           fmt::format("{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "

@@ -42,8 +42,8 @@ struct Document {
 // ascending order only.
 class CorpusReader {
  public:
-  // `files` must outlive the reader.
-  explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}
+  // `files` must be recognised and outlive the reader.
+  explicit CorpusReader(const std::vector<SourceFile>& files) : files_(files) {}
   CorpusReader(const CorpusReader&) = delete;
   CorpusReader& operator=(const CorpusReader&) = delete;
 
@@ -60,7 +60,7 @@ class CorpusReader {
   std::size_t read_at(std::int64_t offset, char* out, std::size_t bytes);
   [[noreturn]] void fail_changed(const Document& document) const;
 
-  const std::vector<std::string>& files_;
+  const std::vector<SourceFile>& files_;
   std::optional<TextFile> open_;  // the last file: a packed corpus or JSONL stays open
   std::uint32_t open_file_ = 0;
   std::string stored_, text_;  // buffers of the views that read() returns
@@ -77,7 +77,7 @@ class Corpus {
 
   const std::vector<Document>& documents() const { return documents_; }
   std::int64_t files() const { return static_cast<std::int64_t>(files_.size()); }
-  const std::vector<std::string>& paths() const { return files_; }
+  const std::vector<SourceFile>& sources() const { return files_; }
   std::int64_t skipped_binary() const { return skipped_binary_; }
   std::int64_t skipped_empty() const { return skipped_empty_; }
   std::int64_t skipped_bad() const { return skipped_bad_; }
@@ -103,7 +103,7 @@ class Corpus {
 
   const std::string text_key_;
   const OnBadRecord on_bad_record_;
-  std::vector<std::string> files_;  // paths
+  std::vector<SourceFile> files_;
   CorpusReader reader_{files_};
   std::vector<Document> documents_;
   std::int64_t skipped_binary_ = 0, skipped_empty_ = 0, skipped_bad_ = 0;

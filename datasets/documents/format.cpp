@@ -14,6 +14,7 @@
 #include "datasets/documents/jsonl.h"
 #include "datasets/documents/text_file.h"
 #include "support/error.h"
+#include "support/files/input_file.h"
 
 namespace rondo {
 namespace {
@@ -171,7 +172,8 @@ FileFormat recognise_object(std::string_view head, bool whole, std::string_view 
   return !valid ? FileFormat::text : objects > 1 ? FileFormat::json_lines : FileFormat::json;
 }
 
-std::string read_head(TextFile& file, std::size_t bytes) {
+template <class File>  // InputFile or TextFile
+std::string read_head(File& file, std::size_t bytes) {
   std::string head(bytes, '\0');
   head.resize(file.read_some_at(0, std::as_writable_bytes(std::span(head))));
   return head;
@@ -184,7 +186,7 @@ bool exists(const std::string& path) {
 
 bool begins_with(const std::string& path, std::string_view magic) {
   if (!exists(path)) return false;
-  TextFile file(path);
+  const InputFile file(path, FileUse::data);
   return read_head(file, magic.size()) == magic;
 }
 
@@ -251,12 +253,19 @@ FileFormat recognise_head(std::string_view head, bool whole, std::string_view na
 
 Recognised recognise(const std::string& path, std::string_view text_key) {
   if (const FileFormat pair = recognise_pair(path); pair != FileFormat::unknown) return {pair};
-  TextFile file(path);
-  std::string head = read_head(file, kFormatHeadBytes);
+  const InputFile file(path, FileUse::data);
+  // One read for a small file: more bytes than it has would take another, to find its end.
+  const auto size = static_cast<std::size_t>(file.size());
+  std::string head = read_head(file, std::min(size, kFormatHeadBytes));
+  if (make_decompressor(path, head) != nullptr) {
+    TextFile text(path, true);
+    const std::string start = read_head(text, kFormatLineBytes);
+    const bool whole = start.size() < kFormatLineBytes;
+    return {recognise_head(start, whole, without_compression(path), text_key), true};
+  }
   const bool is_object = without_space(head).find('{') < 4;  // a byte order mark, or '['
-  if (is_object && head.size() == kFormatHeadBytes) head = read_head(file, kFormatLineBytes);
-  const bool whole = head.size() < (is_object ? kFormatLineBytes : kFormatHeadBytes);
-  return {recognise_head(head, whole, without_compression(path), text_key), file.compressed()};
+  if (is_object && head.size() < size) head = read_head(file, std::min(size, kFormatLineBytes));
+  return {recognise_head(head, head.size() == size, path, text_key), false};
 }
 
 void refuse(const std::string& path, const Recognised& file, std::string_view text_key) {

@@ -31,7 +31,7 @@ bool parse_entry(std::string_view line, Entry& entry) {
 void Corpus::index_packed(std::uint32_t file) {
   const auto fail = [&](std::int64_t line, const std::string& what) {
     throw Error(ExitCode::data, fmt::format("{}:{}: {}. Build the file again with scripts/make_corpus.sh",
-                                            files_[file], line, what));
+                                            files_[file].path, line, what));
   };
   reader_.open(file);
   const std::int64_t size = reader_.size();

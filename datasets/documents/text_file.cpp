@@ -24,8 +24,9 @@ std::string_view without_compression(std::string_view name) {
   return name;
 }
 
-TextFile::TextFile(std::string path)
-    : path_(std::move(path)), file_(path_, FileUse::data), decompressor_(decompressor()) {
+TextFile::TextFile(std::string path, std::optional<bool> compressed)
+    : path_(std::move(path)), file_(path_, FileUse::data) {
+  if (compressed.value_or(true)) decompressor_ = new_decompressor();
   if (!decompressor_) bytes_ = file_.size();
 }
 
@@ -33,14 +34,14 @@ void TextFile::fail(const std::string& what) const {
   throw Error(ExitCode::data, fmt::format("{}: {}. Fetch or compress the file again", path_, what));
 }
 
-std::unique_ptr<Decompressor> TextFile::decompressor() const {
+std::unique_ptr<Decompressor> TextFile::new_decompressor() const {
   std::string head(4, '\0');
   head.resize(file_.read_some_at(0, std::as_writable_bytes(std::span(head))));
   return make_decompressor(path_, head);
 }
 
 void TextFile::rewind() {
-  decompressor_ = decompressor();
+  decompressor_ = new_decompressor();
   text_at_ = file_at_ = 0;
   unread_ = {};
 }

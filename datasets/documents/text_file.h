@@ -43,7 +43,8 @@ std::unique_ptr<Decompressor> make_decompressor(const std::string& path, std::st
 
 class TextFile {
  public:
-  explicit TextFile(std::string path);
+  // `compressed`: what is known of it; saves a read of the head where it is false.
+  explicit TextFile(std::string path, std::optional<bool> compressed = std::nullopt);
 
   bool compressed() const { return decompressor_ != nullptr; }
   std::int64_t bytes();  // reads a compressed file to its end, once
@@ -51,7 +52,7 @@ class TextFile {
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out);
 
  private:
-  std::unique_ptr<Decompressor> decompressor() const;
+  std::unique_ptr<Decompressor> new_decompressor() const;
   void rewind();
   std::size_t read_next(std::span<std::byte> out);
   [[noreturn]] void fail(const std::string& what) const;

@@ -116,7 +116,7 @@ TEST_CASE("data that cannot be used ends with 4 and is named") {
       row("short", "the training split has 4 tokens in 1 of 1 documents, and one sample needs 33"),
       row("not_text.jsonl", "not_text.jsonl:1:10: the field \"text\" is not a string"),
       row("torn.jsonl", "torn.jsonl:2:12: the string does not end"),
-      row("binary", "no document in 1 files (1 binary, 0 empty)"),
+      row("binary", "1 of 1 files are binary and have 100 of 100 bytes"),
       {place.train("run", {"--validation.dataset_path=" + (place / "nowhere").string()}),
        4,
        {"nowhere", "no such file or folder"}},
