@@ -186,8 +186,8 @@ TEST_CASE("inspect and tokenize see the same documents of a folder, and say what
     CHECK(stopped.exit_code == 4);
     CHECK_THAT(stopped.output, ContainsSubstring("data.json:2:10: the field \"text\" is not a string"));
   }
-  Words skip = tokenize;
-  skip.insert(skip.end(), {"--on-bad-record", "skip"});
+  const Words skip = {"tokenize", "--tokenizer", "bytes",           "--input", in,
+                      "--output", out,           "--on-bad-record", "skip"};
   const ProgramResult text = data({"inspect", in, "--on-bad-record=skip"}), made = data(skip);
   for (const ProgramResult& result : {text, made}) {
     INFO(result.output);
