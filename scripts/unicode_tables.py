@@ -1,10 +1,10 @@
-"""Writes datasets/tokenizer/split/unicode_table.cpp: what \\p{..} and \\s mean in the regular expressions of a tokenizer.json.
+"""Writes datasets/tokenizer/split/unicode_table.cpp: the sets of code points that a tokenizer.json refers to.
 
     scripts/oracle_python.sh scripts/unicode_tables.py > datasets/tokenizer/split/unicode_table.cpp
     scripts/oracle_python.sh scripts/unicode_tables.py --check    exit 1 when the file in the repository differs
 
-The package `tokenizers` is asked, code point by code point, because its Unicode version is what decides how text is
-split; the system's is another one.
+The sets come from the package `tokenizers`, code point by code point. Its parts use different versions of Unicode:
+regular expressions, Rust's standard library, and the crates for punctuation and for normalization.
 """
 
 import os
@@ -12,13 +12,17 @@ import sys
 
 try:
     import tokenizers
-    from tokenizers import Regex
-    from tokenizers.pre_tokenizers import Split
+    from tokenizers import Regex, normalizers
+    from tokenizers.pre_tokenizers import Digits, Punctuation, Split, Whitespace, WhitespaceSplit
 except ImportError:
     print("unicode_tables: error: no package tokenizers; run scripts/setup.sh --oracles", file=sys.stderr)
     sys.exit(6)
 
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split()
+SCRIPTS = (
+    "Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew "
+    "Hiragana Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Oriya Sinhala Tamil Telugu Thai Tibetan"
+).split()
 LAST = 0x10FFFF
 CHARACTERS = [c for c in range(LAST + 1) if not 0xD800 <= c <= 0xDFFF]
 TEXT = "".join(map(chr, CHARACTERS))
@@ -65,6 +69,67 @@ def ranges(code_points):
     return found
 
 
+def without(pre_tokenizer):
+    """The code points that a pre-tokenizer removes."""
+    kept = set()
+    for _, (begin, end) in pre_tokenizer.pre_tokenize_str(TEXT):
+        kept.update(CHARACTERS[begin:end])
+    return set(CHARACTERS) - kept
+
+
+def words():
+    """The code points that go on with a word."""
+    pieces = Whitespace().pre_tokenize_str("".join(f"a{c} " for c in TEXT))
+    return {CHARACTERS[begin // 3] for _, (begin, end) in pieces if end - begin == 2 and begin % 3 == 0}
+
+
+def numbers():
+    pieces = Digits().pre_tokenize_str("".join(f"a{c}" for c in TEXT))
+    return {CHARACTERS[begin // 2] for _, (begin, _) in pieces if begin % 2 == 1}
+
+
+def mapped(normalizer, format="{}"):
+    """What a normalizer makes of each code point. Lines keep them apart."""
+    texts = normalizer.normalize_str("\n".join(format.format(c) for c in TEXT if c != "\n")).split("\n")
+    texts.insert(CHARACTERS.index(10), format.format("\n"))
+    assert len(texts) == len(CHARACTERS)
+    return dict(zip(CHARACTERS, texts))
+
+
+def normalization():
+    """The code points that normalization knows, and those that may be the second of a pair that it composes."""
+    nfd, nfc = normalizers.NFD(), normalizers.NFC()
+    known, seconds = set(), set()
+    for c, text in mapped(normalizers.NFKD()).items():
+        if text != chr(c):
+            known.add(c)
+    for before, after in (("", "\u0334"), ("\u0345", "")):
+        form = "a" + before + "{}" + after
+        known.update(c for c, text in mapped(nfd, form).items() if text != nfd.normalize_str(form.format("\0")).replace("\0", nfd.normalize_str(chr(c))))
+    for c, text in mapped(nfd).items():
+        if len(text) > 1 and nfc.normalize_str(text) == chr(c):
+            known.update(map(ord, text), map(ord, nfc.normalize_str(text[:-1])))
+            seconds.add(ord(text[-1]))
+    return known, seconds
+
+
+def lowercase():
+    """(first, last, step, difference) of the code points whose lowercase is one other code point."""
+    runs = []
+    for c, text in mapped(normalizers.Lowercase()).items():
+        if text == chr(c):
+            continue
+        if len(text) > 1:
+            assert (c, text) == (0x130, "i\u0307")
+            continue
+        difference, last = ord(text) - c, runs[-1] if runs else None
+        if last and last[3] == difference and (c - last[1] == last[2] or last[0] == last[1] and c - last[1] <= 2):
+            last[2], last[1] = c - last[1], c
+        else:
+            runs.append([c, c, 1, difference])
+    return runs
+
+
 def quoted_lines(words):
     lines = [""]
     for word in words:
@@ -74,16 +139,32 @@ def quoted_lines(words):
     return "\n".join(f'    "{line}"' for line in lines)
 
 
-def rows(cells):
-    """Five in a line, as clang-format sets them."""
-    width = max(map(len, cells)) + 1
-    lines = ("".join(cell.ljust(width) for cell in cells[i : i + 5]) for i in range(0, len(cells), 5))
-    return "\n".join("    " + line.rstrip() for line in lines)
+def set_lines(code_points):
+    """Pairs of lengths: code points outside of the set, and within."""
+    words, end = [], 0
+    for first, last in ranges(code_points):
+        words.append(f"{first - end} {last - first + 1} ")
+        end = last + 1
+    return quoted_lines(words)
 
 
 def table():
     runs, version = category_runs()
-    spaces = ranges(matches(r"\s"))
+    spaces = matches(r"\s")
+    assert spaces == without(WhitespaceSplit())
+    known, seconds = normalization()
+    sets = {
+        "spaces": spaces,
+        "words": words(),
+        "numbers": numbers(),
+        "punctuation": without(Punctuation("removed")),
+        "marks": {c for c, text in mapped(normalizers.StripAccents()).items() if not text},
+        "normalizable": known,
+        "seconds": seconds,
+        **{name: matches(rf"\p{{{name}}}") for name in SCRIPTS},
+    }
+    rows = "\n".join(f'    {{"{name}",\n{set_lines(points)}}},' for name, points in sets.items())
+    lower = quoted_lines(" ".join(map(str, run)) + " " for run in lowercase())
     return f"""// Written by scripts/unicode_tables.py from tokenizers {tokenizers.__version__}, Unicode {version}. Do not edit.
 #include "datasets/tokenizer/split/unicode.h"
 
@@ -91,9 +172,12 @@ namespace rondo {{
 
 const std::string_view kUnicodeVersion = "{version}";
 
-const std::vector<CodePointRange> kUnicodeSpaces = {{
-{rows([f"{{{first:#x}, {last:#x}}}," for first, last in spaces])}
+const std::vector<UnicodeSetRuns> kUnicodeSets = {{
+{rows}
 }};
+
+const std::string_view kUnicodeLowercase =
+{lower};
 
 const std::string_view kUnicodeCategoryRuns =
 {quoted_lines(f"{name}{length}" for name, length in runs)};

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <optional>
 #include <vector>
 
 #include "datasets/tokenizer/split/unicode.h"
@@ -20,15 +22,6 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_punctuation(char c) { return c == ' ' || std::ispunct(static_cast<unsigned char>(c)); }
-
-std::string class_text(const CodePointSet& set) {
-  std::string text;
-  for (const CodePointRange& range : set) {
-    text += fmt::format("\\x{{{:X}}}", static_cast<unsigned>(range.first));
-    if (range.last > range.first) text += fmt::format("-\\x{{{:X}}}", static_cast<unsigned>(range.last));
-  }
-  return text;
-}
 
 // Limit of the rewritten pattern. A class takes up to ten kilobytes, and engines compile no
 // larger patterns.
@@ -98,12 +91,22 @@ class Rewriter {
       groups_.pop_back();
       return copy(1);
     }
+    if (c == '[') return caseless_class();
     if (!is_letter(c) && c != '\'' && c != '|') refuse(1, "is not supported in a case-insensitive group");
     const char a = static_cast<char>(std::tolower(c)), b = static_cast<char>(std::tolower(next));
     const bool folds =
         (a == 's' && (b == 's' || b == 't')) || (a == 'f' && (b == 'f' || b == 'i' || b == 'l'));
     if (folds) refuse(2, "is not supported in a case-insensitive group");
     copy(1);
+  }
+
+  // A class of letters, e.g. [sdmt]. Both engines fold a letter in a class with single characters only.
+  void caseless_class() {
+    std::size_t length = 1;
+    while (is_letter(peek(length))) ++length;
+    if (length == 1 || peek(length) != ']')
+      refuse(length + 1, "is not supported in a case-insensitive group");
+    copy(length + 1);
   }
 
   void open_group() {
@@ -131,6 +134,11 @@ class Rewriter {
     copy(i);
   }
 
+  static CodePointSet property(std::string_view name) {
+    const bool is_script = name.size() > 2 && name[0] >= 'A' && name[0] <= 'Z';
+    return is_script ? unicode_set(name) : unicode_category(name);
+  }
+
   // Reads the class that an escape names, e.g. \p{L}, and advances past it. Returns false if the
   // escape names no class.
   bool set_escape(CodePointSet& set) {
@@ -138,15 +146,15 @@ class Rewriter {
     const bool negated = letter == 'P' || letter == 'S' || letter == 'D';
     std::size_t length = 2;
     if (letter == 's' || letter == 'S') {
-      set = unicode_spaces();
+      set = unicode_set("spaces");
     } else if (letter == 'd' || letter == 'D') {
       set = unicode_category("Nd");
     } else if (letter == 'p' || letter == 'P') {
       const std::size_t end = rest().find('}');
       length = end == std::string_view::npos ? 2 : end + 1;
-      if (peek(2) == '{' && length > 3) set = unicode_category(rest().substr(3, length - 4));
+      if (peek(2) == '{' && length > 3) set = property(rest().substr(3, length - 4));
       if (set.empty())
-        refuse(length, "is not a general category of Unicode; other classes are not supported");
+        refuse(length, "is not a general category of Unicode or a script; other classes are not supported");
     } else {
       return false;
     }
@@ -155,77 +163,123 @@ class Rewriter {
     return true;
   }
 
-  // Copies or rewrites an escape of one character.
-  void character_escape() {
+  // Reads an escape of one character.
+  char32_t character_escape() {
     const char letter = peek(1);
-    if (letter == 'n' || letter == 'r' || letter == 't' || letter == 'f' || is_punctuation(letter))
-      return copy(2);
-    if (letter == 'v') {  // PCRE2's \v is a class
-      out_ += "\\x{B}";
-      at_ += 2;
-      return;
+    std::size_t length = 2;
+    char32_t character = static_cast<unsigned char>(letter);
+    if (letter == 'u') {
+      const std::string_view digits = rest().substr(2, 4);
+      const bool is_hexadecimal = digits.size() == 4 && std::all_of(digits.begin(), digits.end(), [](char c) {
+                                    return std::isxdigit(static_cast<unsigned char>(c)) != 0;
+                                  });
+      if (!is_hexadecimal) refuse(2, "is not supported");
+      character = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
+      if (character >= 0xD800 && character <= 0xDFFF) refuse(6, "is a surrogate");
+      length = 6;
+    } else if (constexpr std::string_view kLetters = "nrtfv"; kLetters.find(letter) != kLetters.npos) {
+      character = U"\n\r\t\f\v"[kLetters.find(letter)];
+    } else if (!is_punctuation(letter)) {
+      refuse(2, "is not supported");
     }
-    std::size_t digits = 0;
-    while (digits < 4 && std::isxdigit(static_cast<unsigned char>(peek(2 + digits)))) ++digits;
-    if (letter != 'u' || digits != 4) refuse(2, "is not supported");
-    out_ += fmt::format("\\x{{{}}}", rest().substr(2, 4));
-    at_ += 6;
+    at_ += length;
+    return character;
   }
 
   void escape() {
     CodePointSet set;
-    if (set_escape(set))
+    if (set_escape(set)) {
       out_ += "[" + class_text(set) + "]";
-    else
-      character_escape();
+    } else {
+      const char32_t character = character_escape();
+      out_ += class_text({{character, character}});
+    }
   }
 
-  void dash(bool& range_open, bool after_set, bool first) {
-    const bool literal = first || peek(1) == ']';
-    if (after_set && !literal) refuse(2, "after a class is not supported; write a literal dash as \\-");
-    out_ += literal ? "\\-" : "-";
-    range_open = !literal;
-    ++at_;
+  // A dash stands for itself at the beginning and the end of a class.
+  bool is_range_dash() const {
+    return peek() == '-' && peek(1) != ']' && peek(1) != '[' && !rest().starts_with("-&&");
   }
 
-  // Named classes are collected and written at the end as one list; the order within a class has
-  // no meaning.
-  void character_class() {
+  char32_t class_character() {
+    if (peek() == '\\') return character_escape();
+    const char32_t character = utf8_character(rest());
+    at_ += utf8_length(rest());
+    return character;
+  }
+
+  void add(CodePointSet& set, const CodePointSet& more) { set = unite(std::move(set), more); }
+
+  // Reads one member of a class: a set, a range or a character.
+  void class_member(CodePointSet& members, bool is_first) {
+    CodePointSet set;
+    if (peek() == '[') return add(members, class_set());
+    if (peek() == '\\' && set_escape(set)) {
+      if (is_range_dash()) refuse(2, "after a class is not supported; write a literal dash as \\-");
+      return add(members, set);
+    }
+    if (!is_first && rest().starts_with("-[")) refuse(2, "is not supported; write a literal dash as \\-");
+    const bool after_range = !is_first && is_range_dash();  // [0-9-a] is [0-9\-a]
+    const char32_t first = class_character();
+    char32_t last = first;
+    if (!after_range && is_range_dash()) {
+      ++at_;
+      if (peek() == '\\' && set_escape(set)) refuse(1, "after a dash and a class is not supported");
+      last = class_character();
+      if (last < first) refuse(1, "follows a range that is empty");
+    }
+    add(members, {{first, last}});
+  }
+
+  // Reads a class, with nested classes and intersections (&&), which bind less than anything else.
+  CodePointSet class_set() {
     const std::size_t begin = at_;
-    copy(peek(1) == '^' ? 2 : 1);
-    CodePointSet sets, set;
-    bool range_open = false, after_set = false, first = true;
+    if (++depth_ > kMostNested) refuse(1, "is nested too deeply");
+    ++at_;
+    const bool negated = peek() == '^';
+    if (negated) ++at_;
     if (peek() == ']') refuse(1, "at the beginning of a class is not supported; write \\]");
-    for (; at_ < pattern_.size() && peek() != ']'; first = false) {
-      if (peek() == '[' || rest().starts_with("&&")) refuse(2, "within a class is not supported");
-      if (peek() == '-') {
-        dash(range_open, after_set, first);
-        after_set = false;
+    CodePointSet members;
+    std::optional<CodePointSet> others;  // the intersection of the sets before the last &&
+    for (bool is_first = true; at_ < pattern_.size() && peek() != ']'; is_first = false) {
+      if (!rest().starts_with("&&")) {
+        class_member(members, is_first);
         continue;
       }
-      set.clear();
-      after_set = peek() == '\\' && set_escape(set);
-      if (after_set && range_open) refuse(1, "after a dash and a class is not supported");
-      if (after_set)
-        sets = unite(std::move(sets), set);
-      else if (peek() == '\\')
-        character_escape();
-      else
-        copy(utf8_length(rest()));
-      range_open = false;
+      if (is_first) refuse(2, "begins a class");
+      at_ += 2;
+      if (peek() == ']' || rest().starts_with("&&")) refuse(1, "follows an intersection");
+      others = others ? intersect(*others, members) : members;
+      members.clear();
     }
-    if (at_ == pattern_.size()) {
+    if (at_ >= pattern_.size()) {
       at_ = begin;
       refuse(1, "begins a class that never ends");
     }
-    out_ += class_text(sets);
-    copy(1);
+    ++at_;
+    --depth_;
+    if (others) members = intersect(*others, members);
+    return negated ? complement(members) : members;
   }
 
+  void character_class() {
+    const std::size_t begin = at_;
+    const CodePointSet set = class_set();
+    // The engine tests a short list and a negation faster than the long list of all others.
+    const CodePointSet rest_of_all = complement(set);
+    const bool negate = pattern_[begin + 1] == '^' && !rest_of_all.empty();
+    if (set.empty())
+      out_ += "(?!)";
+    else
+      out_ += (negate ? "[^" : "[") + class_text(negate ? rest_of_all : set) + "]";
+  }
+
+  static constexpr int kMostNested = 20;
   std::string_view pattern_;
   const std::string& place_;
   std::size_t at_ = 0;
   std::string out_;
+  int depth_ = 0;             // of open classes
   std::vector<bool> groups_;  // open groups: whether each is case-insensitive
 };
 

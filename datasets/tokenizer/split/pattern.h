@@ -2,9 +2,10 @@
 // to PCRE2.
 //
 // Unicode classes become lists of code points (unicode.h). What both engines read equally is copied.
-// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+ and set operations in
-// classes. In case-insensitive groups everything but ASCII letters and apostrophes is refused,
-// because Oniguruma folds "ss" with U+00DF.
+// Classes, with nested ones and intersections (&&), become one list.
+// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+. In case-insensitive groups
+// everything but ASCII letters, classes of them and apostrophes is refused, because Oniguruma folds
+// "ss" with U+00DF.
 #pragma once
 
 #include <string>
