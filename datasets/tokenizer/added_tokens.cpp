@@ -1,5 +1,9 @@
 #include "datasets/tokenizer/added_tokens.h"
 
+#include <algorithm>
+
+#include "support/text/utf8.h"
+
 namespace rondo {
 namespace {
 
@@ -7,18 +11,32 @@ std::uint64_t edge(std::uint32_t node, char byte) {
   return std::uint64_t{node} << 8 | static_cast<unsigned char>(byte);
 }
 
+bool ends_with(std::string_view text, const CodePointBits& set) {
+  return !text.empty() && set.contains(utf8_character(text.substr(last_character(text))));
+}
+
+bool begins_with(std::string_view text, const CodePointBits& set) {
+  return !text.empty() && set.contains(utf8_character(text));
+}
+
 }  // namespace
 
-void AddedTokens::add(std::string_view content, std::int32_t id) {
+void AddedTokens::add(std::string_view content, std::int32_t id, AddedTokenRules rules) {
+  if (rules.single_word || rules.takes_left || rules.takes_right) {
+    has_rules_ = true;
+    if (!words_) words_.emplace(unicode_set("words"));
+    if (!spaces_) spaces_.emplace(unicode_set("spaces"));
+  }
   begins_[static_cast<unsigned char>(content.front())] = true;
   std::uint32_t node = 0;
   for (const char byte : content) {
     const auto [place, is_new] =
-        edges_.try_emplace(edge(node, byte), static_cast<std::uint32_t>(ids_.size()));
-    if (is_new) ids_.push_back(-1);
+        edges_.try_emplace(edge(node, byte), static_cast<std::uint32_t>(ends_.size()));
+    if (is_new) ends_.push_back(-1);
     node = place->second;
   }
-  ids_[node] = id;
+  ends_[node] = static_cast<std::int32_t>(tokens_.size());
+  tokens_.push_back({id, rules});
 }
 
 AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) const {
@@ -31,11 +49,28 @@ AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) co
       const auto next = edges_.find(edge(node, text[i]));
       if (next == edges_.end()) break;
       node = next->second;
-      if (ids_[node] >= 0) longest = {begin, i + 1, ids_[node]};
+      if (ends_[node] >= 0) longest = {begin, i + 1, ends_[node]};
     }
-    if (longest.id >= 0) return longest;
+    if (longest.token >= 0) return longest;
   }
   return {text.size(), text.size(), -1};
+}
+
+// As the reference does it: a token may take spaces up to `done`, where the last token ended, and
+// may itself be within the spaces that the last one took.
+bool AddedTokens::apply(const AddedTokenRules& rules, std::string_view text, std::size_t done,
+                        Match& match) const {
+  if (rules.single_word &&
+      (ends_with(text.substr(0, match.begin), *words_) || begins_with(text.substr(match.end), *words_)))
+    return false;
+  if (rules.takes_left) {
+    while (ends_with(text.substr(0, match.begin), *spaces_))
+      match.begin = last_character(text.substr(0, match.begin));
+    match.begin = std::max(match.begin, done);
+  }
+  while (rules.takes_right && begins_with(text.substr(match.end), *spaces_))
+    match.end += utf8_length(text.substr(match.end));
+  return true;
 }
 
 }  // namespace rondo

@@ -9,6 +9,8 @@
 #include <bit>
 #include <span>
 
+#include "support/text/utf8.h"
+
 namespace rondo {
 namespace {
 
@@ -18,7 +20,7 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
 
 }  // namespace
 
-Bpe::Bpe(const BpeModel& model) : byte_ids_(model.byte_ids) {
+Bpe::Bpe(BpeModel model) : byte_ids_(model.byte_ids), characters_(std::move(model.characters)) {
   const std::size_t size = std::bit_ceil(2 * model.merges.size() + 2);
   slots_.resize(size);
   shift_ = 64 - std::countr_zero(size);
@@ -44,15 +46,74 @@ const Bpe::Slot* Bpe::find(std::int32_t left, std::int32_t right) const {
 
 void Bpe::encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const {
   if (word.empty()) return;
-  if (word.size() == 1) return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
+  if (word.size() == 1 && !characters_) return encode_bytes(word, work, out);
   if (work.cache_.find(word, out)) return;
   const std::size_t first_new = out.size();
+  const std::int64_t dropped_before = work.dropped;
   const auto match = whole_words_.empty() ? whole_words_.end() : whole_words_.find(std::string(word));
-  if (match != whole_words_.end())
+  if (match != whole_words_.end()) {
     out.push_back(match->second);
-  else
-    merge(word, work, out);
-  work.cache_.keep(word, std::span(out).subspan(first_new));
+  } else {
+    characters_ ? begin_with_characters(word, work) : begin_with_bytes(word, work);
+    merge(work, out);
+  }
+  // A word of the cache would not be counted again.
+  if (work.dropped == dropped_before) work.cache_.keep(word, std::span(out).subspan(first_new));
+}
+
+void Bpe::encode_bytes(std::string_view bytes, Work& work, std::vector<std::int32_t>& out) const {
+  for (const char byte : bytes) {
+    const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
+    if (id >= 0)
+      out.push_back(id);
+    else
+      ++work.dropped;
+  }
+}
+
+void Bpe::begin_with_bytes(std::string_view word, Work& work) const {
+  work.symbols_.clear();
+  for (const char byte : word) {
+    const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
+    if (id >= 0)
+      work.symbols_.push_back({id, 0, 0});
+    else
+      ++work.dropped;
+  }
+}
+
+// As BPE::merge_word of the reference. An unknown character is added with the next known one, so
+// it comes after the byte tokens that follow it.
+void Bpe::begin_with_characters(std::string_view word, Work& work) const {
+  work.symbols_.clear();
+  const auto add = [&](std::int32_t id) { work.symbols_.push_back({id, 0, 0}); };
+  bool unknown_waits = false;
+  std::string token;
+  for (std::size_t i = 0, end = 0; i < word.size(); i = end) {
+    end = i + utf8_length(word.substr(i));
+    token.assign(i == 0 ? "" : characters_->prefix);
+    token += word.substr(i, end - i);
+    if (end == word.size()) token += characters_->suffix;
+    if (const auto known = characters_->ids.find(token); known != characters_->ids.end()) {
+      if (unknown_waits) add(*characters_->unknown);
+      unknown_waits = false;
+      add(known->second);
+      continue;
+    }
+    const bool has_bytes =
+        characters_->byte_fallback && std::all_of(token.begin(), token.end(), [&](char byte) {
+          return byte_ids_[static_cast<unsigned char>(byte)] >= 0;
+        });
+    if (has_bytes) {
+      for (const char byte : token) add(byte_ids_[static_cast<unsigned char>(byte)]);
+    } else if (characters_->unknown) {
+      if (unknown_waits && !characters_->fuse_unknown) add(*characters_->unknown);
+      unknown_waits = true;
+    } else {
+      ++work.dropped;
+    }
+  }
+  if (unknown_waits) add(*characters_->unknown);
 }
 
 // Pushes the merge of the symbol `at` with its successor on the heap, if that merge exists. The
@@ -68,14 +129,16 @@ void Bpe::consider(std::int32_t at, Work& work) const {
   });
 }
 
-void Bpe::merge(std::string_view word, Work& work, std::vector<std::int32_t>& out) const {
+void Bpe::merge(Work& work, std::vector<std::int32_t>& out) const {
   auto& symbols = work.symbols_;
   auto& heap = work.heap_;
-  const auto size = static_cast<std::int32_t>(word.size());
-  symbols.resize(word.size());
+  const auto size = static_cast<std::int32_t>(symbols.size());
+  if (size == 0) return;
   heap.clear();
-  for (std::int32_t i = 0; i < size; ++i)
-    symbols[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i - 1, i + 1 < size ? i + 1 : -1};
+  for (std::int32_t i = 0; i < size; ++i) {
+    symbols[i].before = i - 1;
+    symbols[i].after = i + 1 < size ? i + 1 : -1;
+  }
   for (std::int32_t i = 0; i + 1 < size; ++i) consider(i, work);
 
   while (!heap.empty()) {

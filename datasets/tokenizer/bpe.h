@@ -1,9 +1,11 @@
-// Encodes one word by byte-pair encoding (Sennrich et al., 2016). Starts with its bytes. While two
-// neighbours have a merge, applies the merge of lowest rank, the leftmost first.
+// Encodes one word by byte-pair encoding (Sennrich et al., 2016). Starts with its bytes or its
+// characters. While two neighbours have a merge, applies the merge of lowest rank, the leftmost
+// first.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,21 +20,38 @@ struct BpeMerge {
   std::int32_t left, right, merged;  // ids
 };
 
+// The alphabet of models whose words begin as characters, e.g. those of SentencePiece. A character
+// begins as its token, otherwise as its bytes' tokens (byte_fallback), otherwise as `unknown`.
+// Without any of these it is dropped, as in the reference.
+struct BpeCharacters {
+  std::unordered_map<std::string, std::int32_t> ids = {};  // of all tokens
+  std::string prefix = {}, suffix = {};                    // continuing_subword_prefix, end_of_word_suffix
+  std::optional<std::int32_t> unknown = {};
+  bool fuse_unknown = false;  // neighbours become one `unknown`
+  bool byte_fallback = false;
+};
+
 struct BpeModel {
-  std::array<std::int32_t, 256> byte_ids{};  // ids of the tokens of one byte
+  std::array<std::int32_t, 256> byte_ids{};  // of the tokens of one byte; -1: dropped
   std::vector<BpeMerge> merges;              // by rank; the last rank counts for a repeated pair
   // Bytes and ids of the tokens that match whole words before any merge (ignore_merges);
   // otherwise empty.
   std::vector<std::pair<std::string, std::int32_t>> whole_words;
+  // Empty: words begin as bytes. Otherwise `byte_ids` are those of byte_fallback.
+  std::optional<BpeCharacters> characters;
 };
 
 // Immutable. Threads share it, each with its own Work.
 class Bpe {
  public:
-  explicit Bpe(const BpeModel& model);
+  explicit Bpe(BpeModel model);
 
   // The workspace of one thread. Used with one Bpe only: the cache contains its ids.
   class Work {
+   public:
+    std::int64_t dropped = 0;  // bytes or characters without a token, since this was set to 0
+
+   private:
     friend class Bpe;
     struct Symbol {
       std::int32_t id, before, after;  // indices of the neighbours, -1: none; id -1: merged away
@@ -46,8 +65,11 @@ class Bpe {
     WordCache cache_;
   };
 
-  // Appends the ids of `word`, which may be any bytes. O(n log n) in its length.
+  // Appends the ids of `word`: any bytes, or with `characters` valid UTF-8. O(n log n) in its length.
   void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
+
+  // Appends the ids of single bytes.
+  void encode_bytes(std::string_view bytes, Work& work, std::vector<std::int32_t>& out) const;
 
  private:
   struct Slot {
@@ -59,13 +81,16 @@ class Bpe {
 
   const Slot* find(std::int32_t left, std::int32_t right) const;
   std::size_t first_slot(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
+  void begin_with_bytes(std::string_view word, Work& work) const;
+  void begin_with_characters(std::string_view word, Work& work) const;
   void consider(std::int32_t at, Work& work) const;
-  void merge(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
+  void merge(Work& work, std::vector<std::int32_t>& out) const;
 
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Slot> slots_;  // open addressing, at most half full
   int shift_;                // 64 - log2 of the number of slots
   std::unordered_map<std::string, std::int32_t> whole_words_;
+  std::optional<BpeCharacters> characters_;
 };
 
 }  // namespace rondo

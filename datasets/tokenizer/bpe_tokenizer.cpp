@@ -1,11 +1,14 @@
-// Splits a text three times: into valid and invalid UTF-8, at added tokens, and into words.
-// Normalized added tokens are searched only between the other added tokens, as in the reference.
+// Splits a text into valid and invalid UTF-8, then at added tokens. Normalizes what is between them,
+// splits it at the normalized added tokens, and the rest into words, as the reference does.
 // encode() is const and thread-safe: each call borrows a workspace from a pool, so there are never
 // more workspaces than concurrent calls.
 #include "datasets/tokenizer/bpe_tokenizer.h"
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "datasets/tokenizer/split/byte_level.h"
 #include "support/error.h"
 #include "support/text/utf8.h"
 
@@ -14,6 +17,7 @@ namespace rondo {
 struct BpeTokenizer::Scratch {
   RegexScratch regex;
   Bpe::Work bpe;
+  std::string normalized;
 };
 
 class BpeTokenizer::Borrowed {
@@ -50,12 +54,17 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file)
       name_(fmt::format("bpe-{}-{:016x}", file.token_bytes.size(), file.fingerprint)),
       file_hash_(file.file_hash),
       token_bytes_(std::move(file.token_bytes)),
+      is_token_(std::move(file.is_token)),
+      words_are_bytes_(!file.model.characters),
+      words_are_mapped_(file.maps_bytes && file.model.characters),
+      adds_space_(file.adds_space),
       bos_(file.bos),
       eos_(file.eos),
+      normalizer_(file.normalizer),
       splitter_(file.stages),
-      bpe_(file.model) {
+      bpe_(std::move(file.model)) {
   for (const AddedToken& token : file.added_tokens)
-    (token.normalized ? added_normalized_ : added_).add(token.content, token.id);
+    (token.normalized ? added_normalized_ : added_).add(token.pattern, token.id, token.rules);
 }
 
 BpeTokenizer::~BpeTokenizer() = default;
@@ -68,43 +77,68 @@ std::int32_t BpeTokenizer::eos() const {
 }
 
 void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
-  Borrowed scratch(*this);
+  Borrowed borrowed(*this);
+  Scratch& scratch = borrowed.get();
   while (!text.empty()) {
     const std::size_t valid = valid_utf8_prefix(text);
-    if (valid > 0) encode_valid(text.substr(0, valid), scratch.get(), out);
+    if (valid > 0) encode_valid(text.substr(0, valid), scratch, out);
     text.remove_prefix(valid);
     const std::size_t invalid = invalid_utf8_prefix(text);
-    bpe_.encode(text.substr(0, invalid), scratch.get().bpe, out);
+    if (invalid > 0) encode_invalid(text.substr(0, invalid), scratch, out);
     text.remove_prefix(invalid);
   }
+  if (scratch.bpe.dropped > 0) dropped_ += std::exchange(scratch.bpe.dropped, 0);
 }
 
 void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
                                 std::vector<std::int32_t>& out) const {
   const Splitter::Words encode_word = [&](std::string_view word) { bpe_.encode(word, scratch.bpe, out); };
   const auto token = [&](std::int32_t id) { out.push_back(id); };
+  const auto encode_normalized = [&](std::string_view normalized, bool is_first) {
+    added_normalized_.cut(
+        normalized,
+        [&](std::string_view plain) {
+          splitter_.split(plain, is_first && plain.data() == normalized.data(), scratch.regex, encode_word);
+        },
+        token);
+  };
   added_.cut(
       text,
       [&](std::string_view between) {
-        added_normalized_.cut(
-            between, [&](std::string_view plain) { splitter_.split(plain, scratch.regex, encode_word); },
-            token);
+        const bool is_first = between.data() == text.data();
+        if (normalizer_.empty()) return encode_normalized(between, is_first);
+        scratch.normalized = between;
+        const bool keeps_first = normalizer_.apply(scratch.normalized, scratch.regex);
+        encode_normalized(scratch.normalized, is_first && keeps_first);
       },
       token);
 }
 
+void BpeTokenizer::encode_invalid(std::string_view bytes, Scratch& scratch,
+                                  std::vector<std::int32_t>& out) const {
+  if (words_are_mapped_)
+    bpe_.encode(token_of_bytes(bytes), scratch.bpe, out);
+  else if (words_are_bytes_)
+    bpe_.encode(bytes, scratch.bpe, out);
+  else
+    bpe_.encode_bytes(bytes, scratch.bpe, out);
+}
+
 void BpeTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) const {
+  const bool strips = adds_space_ && out.empty();
   for (const std::int32_t id : ids) {
-    if (id < 0 || id >= vocab_size() || token_bytes_[id].empty())
+    if (id < 0 || id >= vocab_size() || !is_token_[id])
       throw Error(ExitCode::data, fmt::format("{}: no token has the id {}", path_, id));
     out += token_bytes_[id];
   }
+  if (strips && out.starts_with(' ')) out.erase(0, 1);
 }
 
 std::vector<std::string_view> BpeTokenizer::words(std::string_view text) const {
   Borrowed scratch(*this);
   std::vector<std::string_view> result;
-  splitter_.split(text, scratch.get().regex, [&](std::string_view word) { result.push_back(word); });
+  splitter_.split(text, /*is_first=*/true, scratch.get().regex,
+                  [&](std::string_view word) { result.push_back(word); });
   return result;
 }
 

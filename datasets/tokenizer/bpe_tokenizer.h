@@ -4,11 +4,16 @@
 // The strings of added tokens, e.g. <|end_of_text|>, become these tokens anywhere in a text, as in
 // the reference. A data set that contains them as plain text must escape them.
 //
-// The reference accepts valid UTF-8 only. Here any bytes have ids: each run of valid UTF-8 is
-// encoded as a separate text, and each run of invalid bytes as one word. decode(encode(x)) == x,
-// unless the pre_tokenizer adds spaces or removes text.
+// A byte or character without a token is dropped, as in the reference, and counted.
+//
+// The reference accepts valid UTF-8 only. Here each run of valid UTF-8 is encoded as a separate
+// text, and each run of invalid bytes as one word of bytes: those of ByteLevel, or of byte_fallback.
+// decode(encode(x)) == x for a vocabulary with all bytes, unless the normalizer or the pre_tokenizer
+// adds, changes or removes text. A space that SentencePiece's models put before a text is not
+// decoded.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +37,7 @@ class BpeTokenizer final : public Tokenizer {
   std::int32_t eos() const override;  // throws Error(data) if the files name none
   void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
+  std::int64_t dropped() const override { return dropped_; }
 
   // Returns the words of a text as views into it, for tests. REQUIRES: `text` is valid UTF-8
   // without added tokens, and the pre_tokenizer adds no space.
@@ -42,16 +48,23 @@ class BpeTokenizer final : public Tokenizer {
   class Borrowed;  // a workspace of scratches_, returned by the destructor
 
   void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
+  void encode_invalid(std::string_view bytes, Scratch& scratch, std::vector<std::int32_t>& out) const;
 
   std::string path_, name_;
   std::uint64_t file_hash_;
   std::vector<std::string> token_bytes_;
+  std::vector<bool> is_token_;
+  bool words_are_bytes_;
+  bool words_are_mapped_;  // characters that are the bytes in the alphabet of ByteLevel
+  bool adds_space_;
   std::optional<std::int32_t> bos_, eos_;
   AddedTokens added_, added_normalized_;
+  Normalizer normalizer_;
   Splitter splitter_;
   Bpe bpe_;
   // At most as many as there were concurrent calls.
   mutable std::mutex mutex_;
+  mutable std::atomic<std::int64_t> dropped_ = 0;
   mutable std::vector<std::unique_ptr<Scratch>> scratches_;
 };
 

@@ -24,9 +24,11 @@ class Tokenizer {
   virtual std::int32_t eos() const = 0;                  // after every document
   // Appends the ids of `text`, without BOS and EOS.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
-  // Appends the bytes of `ids`. BOS and EOS of the byte tokenizer have no bytes. Throws Error(data)
-  // for an unknown id.
+  // Appends the bytes of `ids`, which go on with the text in `out`: where that is empty they begin a
+  // text. BOS and EOS of the byte tokenizer have no bytes. Throws Error(data) for an unknown id.
   virtual void decode(std::span<const std::int32_t> ids, std::string& out) const = 0;
+  // Returns how many bytes or characters of all encoded texts had no token and were dropped.
+  virtual std::int64_t dropped() const { return 0; }
 };
 
 // Ids 0..255 are the bytes, 256 is BOS, 257 is EOS.

@@ -1,11 +1,12 @@
 // Reads tokenizer.json, the file of the Hugging Face package `tokenizers`, version 1.0, and
 // tokenizer_config.json in the same folder.
 //
-// Supported is what byte-level BPE models use: model BPE with ignore_merges; a pre_tokenizer
-// ByteLevel, or a Sequence of Split (Regex or String; Isolated or Removed) that ends in ByteLevel;
-// literal added tokens; no normalizer. Everything else is an Error(data) that names file, path and
-// value, because ids that are nearly right would go unnoticed. The post_processor adds nothing to
-// text without special tokens. It is read for the token that precedes a text.
+// Supported are BPE models with their options, the normalizers and pre-tokenizers that
+// normalize/read_normalizer.h and split/split_stages.h list, and added tokens with their rules. A
+// setting that changes no id is accepted: padding, truncation, the decoder. Everything else is an
+// Error(data) that names all of it with path and value, because ids that are nearly right would go
+// unnoticed. The post_processor adds nothing to text without special tokens. It is read for the
+// token that precedes a text.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,33 @@
 #include <string>
 #include <vector>
 
+#include "datasets/tokenizer/added_tokens.h"
 #include "datasets/tokenizer/bpe.h"
+#include "datasets/tokenizer/normalize/normalizer.h"
 #include "datasets/tokenizer/split/splitter.h"
 
 namespace rondo {
 
 struct AddedToken {
   std::string content;  // not empty
+  // Searched in the text: `content`, or what the normalizer makes of it. Not empty, and different
+  // for all tokens with the same `normalized`.
+  std::string pattern;
   std::int32_t id = 0;
-  bool normalized = false;  // searched only between the other added tokens
+  bool normalized = false;  // searched in normalized text, between the other added tokens
+  AddedTokenRules rules;
 };
 
 struct TokenizerFile {
   std::string path;                      // of the tokenizer.json
-  std::vector<std::string> token_bytes;  // by id: the bytes of the token; empty for an unused id
+  std::vector<std::string> token_bytes;  // by id: what the token adds to decoded text
+  std::vector<bool> is_token;            // by id
   BpeModel model;
   std::vector<AddedToken> added_tokens;
-  std::vector<SplitStage> stages;        // stages of the pre_tokenizer
+  std::vector<NormalizerStep> normalizer;
+  std::vector<SplitStage> stages;        // of the pre_tokenizer
+  bool maps_bytes = false;               // the words are in the alphabet of ByteLevel
+  bool adds_space = false;               // decoded text begins with a space that was not in the original
   std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
   std::uint64_t file_hash = 0;           // XXH3-64 of the tokenizer.json
   std::uint64_t fingerprint = 0;         // hash of everything that determines ids

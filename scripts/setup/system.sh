@@ -17,6 +17,7 @@ SYSTEM_PACKAGES=(
   nlohmann-json3-dev:include/nlohmann/json.hpp
   libxxhash-dev:include/xxhash.h
   libpcre2-dev:include/pcre2.h
+  libutf8proc-dev:include/utf8proc.h
   libssl-dev:include/openssl/hmac.h
   libcatch2-dev:include/catch2/catch_test_macros.hpp
 )
@@ -34,7 +35,7 @@ read_os_release() {
 
 SUPPORTED_SYSTEMS="Debian 12 and later, Ubuntu 24.04 and later"
 BY_HAND="On another system install a C++20 compiler, CMake 3.25, Ninja, spdlog, fmt, toml++, CLI11, nlohmann-json, \
-xxHash, PCRE2, OpenSSL and Catch2 3 (for compressed text zlib and libzstd, too) by its own means and run scripts/setup.sh again: it takes what it finds."
+xxHash, PCRE2, utf8proc, OpenSSL and Catch2 3 (for compressed text zlib and libzstd, too) by its own means and run scripts/setup.sh again: it takes what it finds."
 
 require_supported_system() {  # PACKAGE...: what it is wanted for
   read_os_release

@@ -1,4 +1,4 @@
-#include "datasets/tokenizer/byte_level.h"
+#include "datasets/tokenizer/split/byte_level.h"
 
 #include <array>
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/text/utf8.h"
+
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;
 struct pcre2_real_match_context_8;
@@ -53,5 +55,26 @@ class Regex {
   std::unique_ptr<pcre2_real_code_8, Free> code_;
   std::string place_;
 };
+
+// Calls piece(begin, end, is_match) for each match of `regex` and each non-empty text between
+// matches, in order. An empty match splits at its position, unless a match ended there. Then the
+// search continues one character later, as Oniguruma's callers do.
+template <class Found>
+void each_match(const Regex& regex, std::string_view text, RegexScratch& scratch, const Found& piece) {
+  std::size_t done = 0, from = 0, last_end = std::string_view::npos;
+  while (from <= text.size()) {
+    const Regex::Match match = regex.search(text, from, scratch);
+    if (!match.found) break;
+    if (match.begin == match.end && match.end == last_end) {
+      if (from == text.size()) break;
+      from += utf8_length(text.substr(from));
+      continue;
+    }
+    if (match.begin > done) piece(done, match.begin, false);
+    piece(match.begin, match.end, true);
+    done = from = last_end = match.end;
+  }
+  if (done < text.size()) piece(done, text.size(), false);
+}
 
 }  // namespace rondo

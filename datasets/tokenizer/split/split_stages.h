@@ -1,6 +1,7 @@
 // Reads the pre_tokenizer of a tokenizer.json as stages of a Splitter.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "datasets/tokenizer/split/splitter.h"
@@ -8,8 +9,21 @@
 
 namespace rondo {
 
-// Reads a ByteLevel, or a Sequence of Splits that ends in one. Throws Error(data) for
-// everything else.
+// The depth of sequences within sequences that is read.
+constexpr int kMostNestedSteps = 16;
+
+// A pattern of Split or Replace: {"Regex": ...} or {"String": ...}.
+struct FilePattern {
+  std::string pattern;  // PCRE2's syntax
+  std::string meaning;  // kind and text, as in the file
+};
+
+// Reports what is not supported to the view's source.
+FilePattern read_pattern(const JsonView& pattern);
+
+// Reads the types ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit,
+// BertPreTokenizer, Metaspace, CharDelimiterSplit and Sequence. ByteLevel ends in a stage of
+// Kind::bytes. Reports everything else to the view's source.
 std::vector<SplitStage> read_split_stages(const JsonView& pre_tokenizer);
 
 }  // namespace rondo

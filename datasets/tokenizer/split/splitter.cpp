@@ -1,45 +1,98 @@
+// A stage that isolates or removes its matches passes pieces on as it finds them. The other
+// behaviours need the list of all matches first, as in the reference.
 #include "datasets/tokenizer/split/splitter.h"
 
-#include "support/text/utf8.h"
+#include <algorithm>
+
+#include "datasets/tokenizer/split/byte_level.h"
 
 namespace rondo {
+namespace {
+
+struct Piece {
+  std::size_t begin, end;
+  bool is_match;
+};
+
+// Joins pieces with the last piece before them.
+std::vector<Piece> merged(std::vector<Piece> pieces, SplitBehavior behavior) {
+  const bool backwards = behavior == SplitBehavior::merged_with_next;
+  if (backwards) std::reverse(pieces.begin(), pieces.end());
+  std::vector<Piece> joined;
+  bool previous_match = false;
+  for (const Piece& piece : pieces) {
+    const bool joins = behavior == SplitBehavior::contiguous ? piece.is_match == previous_match
+                                                             : piece.is_match && !previous_match;
+    previous_match = piece.is_match;
+    if (!joins || joined.empty())
+      joined.push_back(piece);
+    else if (backwards)
+      joined.back().begin = piece.begin;
+    else
+      joined.back().end = piece.end;
+  }
+  if (backwards) std::reverse(joined.begin(), joined.end());
+  return joined;
+}
+
+std::string replace_spaces(std::string_view text, const SplitStage& stage, bool is_first) {
+  std::string replaced;
+  for (const char c : text)
+    if (c == ' ')
+      replaced += stage.replacement;
+    else
+      replaced += c;
+  const bool prepends = stage.prepend == SplitStage::Prepend::always ||
+                        (stage.prepend == SplitStage::Prepend::first && is_first);
+  return prepends && !replaced.starts_with(stage.replacement) ? stage.replacement + replaced : replaced;
+}
+
+}  // namespace
 
 Splitter::Splitter(const std::vector<SplitStage>& stages) {
   for (const SplitStage& stage : stages) {
-    Stage& added = stages_.emplace_back(Stage{stage.kind, {}, stage.keep_matches, stage.keep_gaps});
+    Stage& added = stages_.emplace_back(Stage{stage, {}});
     if (stage.kind == SplitStage::Kind::regex) added.regex.emplace_back(stage.pattern, stage.place);
   }
 }
 
-void Splitter::run(std::size_t stage, std::string_view text, RegexScratch& scratch,
+template <class Found>
+void Splitter::each_piece(const Stage& stage, std::string_view text, RegexScratch& scratch,
+                          const Found& piece) const {
+  const bool invert = stage.options.invert;
+  const SplitBehavior behavior = stage.options.behavior;
+  const Regex& regex = stage.regex[0];
+  if (behavior == SplitBehavior::isolated || behavior == SplitBehavior::removed) {
+    const bool keeps_all = behavior == SplitBehavior::isolated;
+    return each_match(regex, text, scratch, [&](std::size_t begin, std::size_t end, bool is_match) {
+      if (keeps_all || is_match == invert) piece(begin, end);
+    });
+  }
+  std::vector<Piece> pieces;
+  each_match(regex, text, scratch, [&](std::size_t begin, std::size_t end, bool is_match) {
+    pieces.push_back({begin, end, is_match != invert});
+  });
+  for (const Piece& joined : merged(std::move(pieces), behavior)) piece(joined.begin, joined.end);
+}
+
+void Splitter::run(std::size_t stage, std::string_view text, bool is_first, RegexScratch& scratch,
                    const Words& words) const {
   if (text.empty()) return;
   if (stage == stages_.size()) return words(text);
-  if (stages_[stage].kind == SplitStage::Kind::regex) return run_regex(stage, text, scratch, words);
-  if (text.front() == ' ') return run(stage + 1, text, scratch, words);
-  run(stage + 1, " " + std::string(text), scratch, words);
-}
-
-// An empty match splits at its position, unless a match ended there. Then the search continues one
-// character later, as Oniguruma's callers do.
-void Splitter::run_regex(std::size_t stage, std::string_view text, RegexScratch& scratch,
-                         const Words& words) const {
   const Stage& current = stages_[stage];
-  std::size_t done = 0, from = 0, last_end = std::string_view::npos;
-  while (from <= text.size()) {
-    const Regex::Match match = current.regex[0].search(text, from, scratch);
-    if (!match.found) break;
-    if (match.begin == match.end && match.end == last_end) {
-      if (from == text.size()) break;
-      from += utf8_length(text.substr(from));
-      continue;
-    }
-    if (current.keep_gaps) run(stage + 1, text.substr(done, match.begin - done), scratch, words);
-    if (current.keep_matches)
-      run(stage + 1, text.substr(match.begin, match.end - match.begin), scratch, words);
-    done = from = last_end = match.end;
+  switch (current.options.kind) {
+    case SplitStage::Kind::regex:
+      return each_piece(current, text, scratch, [&](std::size_t begin, std::size_t end) {
+        run(stage + 1, text.substr(begin, end - begin), is_first && begin == 0, scratch, words);
+      });
+    case SplitStage::Kind::prefix_space:
+      if (text.front() == ' ') return run(stage + 1, text, is_first, scratch, words);
+      return run(stage + 1, " " + std::string(text), is_first, scratch, words);
+    case SplitStage::Kind::bytes:
+      return run(stage + 1, token_of_bytes(text), is_first, scratch, words);
+    case SplitStage::Kind::metaspace:
+      return run(stage + 1, replace_spaces(text, current.options, is_first), is_first, scratch, words);
   }
-  if (current.keep_gaps) run(stage + 1, text.substr(done), scratch, words);
 }
 
 }  // namespace rondo

@@ -264,4 +264,5 @@ def main():
             check(encode_texts, name, pathlib.Path(folder), "--full" in options)
 
 
-main()
+if __name__ == "__main__":
+    main()

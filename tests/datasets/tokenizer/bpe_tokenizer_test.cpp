@@ -10,6 +10,7 @@
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
 
 namespace {
 
@@ -219,4 +220,67 @@ TEST_CASE("UTF-8 is validated as in the Unicode standard") {
   for (const char* text : {"", "a", "é", "\xF4\x8F\xBF\xBF", "\xC1", "\xE0\x80", "\xED\xA0", "\xF4\x90",
                            "\xF5", "\x80", "\xC3("})
     CHECK(unfinished_utf8_suffix(text) == 0);
+}
+
+TEST_CASE("bytes without a token are dropped and counted") {
+  json document = small_tokenizer();
+  document["added_tokens"] = json::array();
+  for (const int byte : {0x01, 0xC0, 0xFF})
+    document["model"]["vocab"].erase(token_of_bytes(std::string(1, static_cast<char>(byte))));
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "he\x01llo") == Ids{256, 257, 'o'});
+  CHECK(tokenizer->dropped() == 1);
+  CHECK(ids_of(*tokenizer, "he\x01llo \x01 \xFF\xC0\x80") == Ids{256, 257, 'o', ' ', ' ', 0x80});
+  CHECK(tokenizer->dropped() == 5);
+  CHECK(tokenizer_of(small_tokenizer())->dropped() == 0);
+}
+
+TEST_CASE("a word of SentencePiece begins as characters, byte tokens or the unknown token") {
+  json document = small_tokenizer();
+  json& model = document["model"];
+  model = {{"type", "BPE"},
+           {"unk_token", "<unk>"},
+           {"fuse_unk", true},
+           {"byte_fallback", true},
+           {"vocab", {{"<unk>", 0}, {"\u2581", 1}, {"a", 2}, {"\u2581a", 3}, {"<0xC3>", 4}, {"<0xA9>", 5}}},
+           {"merges", {"\u2581 a"}}};
+  document["normalizer"] = {{"type", "Sequence"},
+                            {"normalizers",
+                             {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+                              {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
+  document["pre_tokenizer"] = nullptr;
+  document["added_tokens"] = json::array();
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "a a\u00e9xya") == Ids{3, 3, 4, 5, 0, 2});
+  CHECK(text_of(*tokenizer, {3, 3, 4, 5}) == "a a\u00e9");
+  CHECK(ids_of(*tokenizer, "\xC3\xFF") == Ids{4});
+  CHECK(tokenizer->dropped() == 1);
+  std::string text = "a";
+  tokenizer->decode(Ids{3}, text);
+  CHECK(text == "a a");
+}
+
+TEST_CASE("an added token takes spaces and counts as a single word as its rules say") {
+  json document = small_tokenizer();
+  json& token = document["added_tokens"][0];
+  token["content"] = "mask";
+  token["lstrip"] = true;
+  token["rstrip"] = true;
+  CHECK(ids_of(*tokenizer_of(document), "he \u3000mask\n he") == Ids{256, 261, 256});
+  CHECK(ids_of(*tokenizer_of(document), "heamask") == Ids{256, 'a', 261});
+  token["single_word"] = true;
+  CHECK(ids_of(*tokenizer_of(document), "heamask") == Ids{256, 'a', 'm', 'a', 's', 'k'});
+  CHECK(ids_of(*tokenizer_of(document), "mask-mask") == Ids{261, '-', 261});
+}
+
+TEST_CASE("text is normalized before it is split, and an added token may be sought in either form") {
+  json document = small_tokenizer();
+  document["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}, {{"type", "Strip"}}}}};
+  document["added_tokens"] = {added_token("<|END|>", 261), added_token("<|Begin|>", 262, true)};
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, " HELLO e\u0301 ") == Ids{259, ' ', 0xC3, 0xA9});
+  CHECK(ids_of(*tokenizer, "he<|END|><|end|>") == Ids{256, 261, '<', '|', 'e', 'n', 'd', '|', '>'});
+  CHECK(ids_of(*tokenizer, "he<|beGIN|>") == Ids{256, 262});
 }

@@ -1,5 +1,6 @@
 // Encodes texts from a file, for comparisons with other implementations (against_tokenizers.py).
 //   encode_texts TOKENIZER ids IN OUT      the ids of each text
+//   encode_texts TOKENIZER decoded IN OUT  the bytes of each text, encoded and decoded
 //   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words of each text
 //   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts, the
 //                                          best of three
@@ -55,6 +56,15 @@ double seconds_of_encoding(const BpeTokenizer& tokenizer, const std::vector<std:
   return best;
 }
 
+Numbers decoded_bytes(const BpeTokenizer& tokenizer, const std::string& text) {
+  Numbers ids;
+  tokenizer.encode(text, ids);
+  std::string decoded;
+  tokenizer.decode(ids, decoded);
+  return {reinterpret_cast<const unsigned char*>(decoded.data()),
+          reinterpret_cast<const unsigned char*>(decoded.data()) + decoded.size()};
+}
+
 int run(const std::vector<std::string>& words) {
   const BpeTokenizer tokenizer(read_tokenizer_file(words.at(0)));
   const std::vector<std::string> texts = read_texts(words.at(2));
@@ -67,6 +77,8 @@ int run(const std::vector<std::string>& words) {
     Numbers numbers;
     if (words.at(1) == "ids")
       tokenizer.encode(text, numbers);
+    else if (words.at(1) == "decoded")
+      numbers = decoded_bytes(tokenizer, text);
     else
       for (const std::string_view word : tokenizer.words(text))
         numbers.push_back(static_cast<std::int32_t>(word.size()));

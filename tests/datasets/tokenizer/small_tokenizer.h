@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "datasets/tokenizer/bpe_tokenizer.h"
-#include "datasets/tokenizer/byte_level.h"
+#include "datasets/tokenizer/split/byte_level.h"
 #include "tests/datasets/temp_folder.h"
 
 namespace rondo {

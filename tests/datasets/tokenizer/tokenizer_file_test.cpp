@@ -93,32 +93,30 @@ TEST_CASE("a tokenizer is read from a folder or a file, and anything else is ref
 TEST_CASE("unsupported settings are refused with their path and value") {
   const std::vector<std::tuple<std::string, json, std::string>> cases = {
       {"/version", "2.0", "version = \"2.0\": is not supported; it must be \"1.0\""},
-      {"/truncation",
-       {{"max_length", 5}},
-       "truncation = {\"max_length\":5}: is not supported; it must be null"},
-      {"/padding", {{"strategy", 5}}, "padding = {\"strategy\":5}: is not supported"},
-      {"/normalizer", {{"type", "NFC"}}, "normalizer.type = \"NFC\": is a normalizer that is not supported"},
+      {"/normalizer", {{"type", "Nmt"}}, "normalizer.type = \"Nmt\": is a normalizer that is not supported"},
+      {"/normalizer", {{"type", 5}}, "normalizer.type = 5: must be a string"},
       {"/normalizer",
-       {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}},
-       "normalizer.normalizers[0].type = \"NFKC\": is a normalizer that is not supported"},
-      {"/decoder/type", "Metaspace", "decoder.type = \"Metaspace\": is a decoder that is not supported"},
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "Precompiled"}}}}},
+       "normalizer.normalizers[0].type = \"Precompiled\": is a normalizer that is not supported"},
+      {"/normalizer",
+       {{"type", "Replace"}, {"pattern", {{"Regex", "\\w"}}}, {"content", ""}},
+       "normalizer.pattern.Regex: \"\\w\" at byte 0 of the regular expression is not supported"},
+      {"/normalizer", {{"type", "Prepend"}}, "normalizer.prepend is missing"},
       {"/post_processor",
-       {{"type", "BertProcessing"}},
-       "post_processor.type = \"BertProcessing\": is a post-processor that is not supported; it must be"},
+       {{"type", "PairProcessing"}},
+       "post_processor.type = \"PairProcessing\": is a post-processor that is not supported; it must be"},
       {"/post_processor",
        {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, {{"type", "Roberta"}}}}},
        "post_processor.processors[1].type = \"Roberta\": is a post-processor that is not supported"},
-      {"/decoder", nullptr, "decoder = null: must be an object"},
       {"/model/type", "Unigram", "model.type = \"Unigram\": is not supported; the model must be BPE"},
       {"/model/dropout", 0.1, "model.dropout = 0.1: is not supported"},
-      {"/model/unk_token", "<unk>", "model.unk_token = \"<unk>\": is not supported"},
-      {"/model/byte_fallback", true, "model.byte_fallback = true: is not supported"},
+      {"/model/unk_token", 3, "model.unk_token = 3: must be a string"},
+      {"/model/byte_fallback", "yes", "model.byte_fallback = \"yes\": must be true or false"},
       {"/model/continuing_subword_prefix", "##",
-       "model.continuing_subword_prefix = \"##\": is not supported"},
-      {"/model/end_of_word_suffix", "</w>", "model.end_of_word_suffix = \"</w>\": is not supported"},
+       "model.merges[0] = \"h e\": the second token is shorter than continuing_subword_prefix, \"##\""},
       {"/model/ignore_merges", 1, "model.ignore_merges = 1: must be true or false"},
       {"/model/vocab", json::array(), "model.vocab = []: must be an object"},
-      {"/model/vocab", json::object(), "model.vocab: has no token for the byte 0x00"},
+      {"/model/vocab", json::object(), "model.merges[0] = \"h e\": the token \"h\" is not in model.vocab"},
       {"/model/vocab/he", -1, "model.vocab.he = -1: must be a whole number from 0 to 2097151"},
       {"/model/vocab/he", 1e300, "model.vocab.he = 1e+300: must be a whole number"},
       {"/model/vocab/he", 18446744073709551615u,
@@ -128,20 +126,22 @@ TEST_CASE("unsupported settings are refused with their path and value") {
       {"/model/merges/1", {"l"}, "model.merges[1] = [\"l\"]: must be two tokens"},
       {"/model/merges/1", "l x", "the token \"lx\" is not in model.vocab"},
       {"/model/merges/1", "ll zz", "the token \"zz\" is not in model.vocab"},
-      {"/added_tokens/0/lstrip", true, "added_tokens[0].lstrip = true: is not supported; it must be false"},
-      {"/added_tokens/0/single_word", true, "added_tokens[0].single_word = true: is not supported"},
+      {"/added_tokens/0/lstrip", 1, "added_tokens[0].lstrip = 1: must be true or false"},
+      {"/added_tokens/0/single_word", 1, "added_tokens[0].single_word = 1: must be true or false"},
       {"/added_tokens/0/content", "", "added_tokens[0].content = \"\": an empty token is not supported"},
       {"/added_tokens/0/id", 300,
        "added_tokens[0].id = 300: must be 261, the id that Hugging Face's tokenizers gives"},
-      {"/pre_tokenizer", nullptr, "pre_tokenizer = null: must be an object"},
-      {"/pre_tokenizer/type", "Metaspace",
-       "pre_tokenizer.type = \"Metaspace\": is a pre-tokenizer that is not supported"},
-      {"/pre_tokenizer", split("a"),
-       "pre_tokenizer.type = \"Split\": cannot stand at the end; ByteLevel must"},
+      {"/pre_tokenizer", 7, "pre_tokenizer = 7: must be an object"},
+      {"/pre_tokenizer/type", "UnicodeScripts",
+       "pre_tokenizer.type = \"UnicodeScripts\": is a pre-tokenizer that is not supported"},
+      {"/pre_tokenizer/type", "Metaspace", "pre_tokenizer.replacement is missing"},
+      {"/pre_tokenizer",
+       {{"type", "Metaspace"}, {"replacement", "ab"}},
+       "pre_tokenizer.replacement = \"ab\": must be one character"},
       {"/pre_tokenizer/use_regex", "yes", "pre_tokenizer.use_regex = \"yes\": must be true or false"},
       {"/pre_tokenizer",
-       {{"type", "Sequence"}, {"pretokenizers", json::array()}},
-       "pre_tokenizer.pretokenizers = []: must end in ByteLevel"},
+       {{"type", "Sequence"}, {"pretokenizers", 5}},
+       "pre_tokenizer.pretokenizers = 5: must be an array"},
   };
   for (const auto& [pointer, value, message] : cases)
     CHECK_THAT(refusal_with(pointer, value), ContainsSubstring(message));
@@ -154,16 +154,17 @@ TEST_CASE("an unsupported split is refused with its path") {
   };
   json step = split("a");
   CHECK(refusal_of_split(step) == "no error");
-  step["behavior"] = "MergedWithNext";
-  CHECK_THAT(refusal_of_split(step),
-             ContainsSubstring("pre_tokenizer.pretokenizers[0].behavior = \"MergedWithNext\": is not "
-                               "supported; it must be Isolated or Removed"));
+  step["behavior"] = "Merged";
+  CHECK_THAT(
+      refusal_of_split(step),
+      ContainsSubstring("pre_tokenizer.pretokenizers[0].behavior = \"Merged\": is not supported; it "
+                        "must be Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous"));
   CHECK_THAT(
       refusal_of_split(split("\\w+")),
       ContainsSubstring("pre_tokenizer.pretokenizers[0].pattern.Regex: \"\\w\" at byte 0 of the regular"));
   CHECK_THAT(refusal_of_split(split("(a")), ContainsSubstring("the regular expression does not compile"));
   CHECK_THAT(refusal_of_split(split("")), ContainsSubstring("an empty pattern is not supported"));
-  CHECK_THAT(refusal_of_split({{"type", "ByteLevel"}}), ContainsSubstring("can only stand at the end"));
+  CHECK(refusal_of_split({{"type", "ByteLevel"}}) == "no error");
 }
 
 TEST_CASE("a missing token is named") {
@@ -173,4 +174,84 @@ TEST_CASE("a missing token is named") {
   document = small_tokenizer();
   document["added_tokens"].push_back(added_token("<|end|>", 262));
   CHECK_THAT(refusal(document), ContainsSubstring("added_tokens[1].content = \"<|end|>\": is added twice"));
+}
+
+TEST_CASE("all problems of a file are reported at once") {
+  json document = small_tokenizer();
+  document["normalizer"] = {{"type", "Nmt"}};
+  document["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
+  document["model"]["dropout"] = 0.1;
+  document["added_tokens"][0]["rstrip"] = "no";
+  CHECK_THAT(
+      refusal(document),
+      ContainsSubstring("tokenizer.json: this tokenizer cannot be read:\n  normalizer.type = \"Nmt\": ") &&
+          ContainsSubstring("\n  pre_tokenizer.type = \"UnicodeScripts\": ") &&
+          ContainsSubstring("\n  model.dropout = 0.1: ") &&
+          ContainsSubstring("\n  added_tokens[0].rstrip = \"no\": "));
+}
+
+TEST_CASE("settings that change no id are accepted and do not change the tokenizer's name") {
+  const std::string name = tokenizer_of(small_tokenizer())->name();
+  const std::vector<std::pair<std::string, json>> settings = {
+      {"/truncation", {{"max_length", 5}}},
+      {"/padding", {{"strategy", "BatchLongest"}, {"pad_id", 0}}},
+      {"/decoder", nullptr},
+      {"/decoder", {{"type", "WordPiece"}}},
+      {"/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}, {"sep", {"</s>", 2}}}},
+      {"/model/dropout", 0.0},
+      {"/model/unk_token", "<unk>"},
+      {"/model/fuse_unk", true},
+      {"/model/byte_fallback", true},
+      {"/model/continuing_subword_prefix", ""},
+      {"/model/end_of_word_suffix", ""},
+      {"/normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}},
+      {"/model/merges/0", json::array({"h", "e"})},
+  };
+  for (const auto& [pointer, value] : settings) {
+    CAPTURE(pointer);
+    json document = small_tokenizer();
+    document[json::json_pointer(pointer)] = value;
+    const auto tokenizer = tokenizer_of(document);
+    CHECK(tokenizer->name() == name);
+    CHECK(ids_of(*tokenizer, "hello w\u00e9") == Ids{259, 260, 0xC3, 0xA9});
+  }
+}
+
+TEST_CASE("an empty token may be in the vocabulary") {
+  json document = small_tokenizer();
+  document["model"]["vocab"][""] = 261;
+  document["added_tokens"][0]["id"] = 262;
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "he<|end|>") == Ids{256, 262});
+  CHECK(text_of(*tokenizer, {256, 261, 262}) == "he<|end|>");
+}
+
+TEST_CASE("a model without a type is what its fields say") {
+  json document = small_tokenizer();
+  document["model"].erase("type");
+  CHECK(ids_of(*tokenizer_of(document), "hello") == Ids{259});
+  document["model"] = {{"vocab", json::array()}, {"unk_id", 0}};
+  CHECK_THAT(refusal(document),
+             ContainsSubstring("is a Unigram model without a type; the model must be BPE"));
+  document["model"] = {{"vocab", json::object()}, {"max_input_chars_per_word", 100}};
+  CHECK_THAT(refusal(document), ContainsSubstring("is a WordPiece model without a type"));
+  document["model"] = {{"vocab", json::object()}, {"unk_token", "<unk>"}};
+  CHECK_THAT(refusal(document), ContainsSubstring("is a WordLevel model without a type"));
+}
+
+TEST_CASE("an unknown token that can come must be in the vocabulary") {
+  json document = small_tokenizer();
+  document["model"]["unk_token"] = "<unk>";
+  document["pre_tokenizer"] = nullptr;
+  CHECK_THAT(refusal(document),
+             ContainsSubstring("model.unk_token = \"<unk>\": is not a token of model.vocab"));
+}
+
+TEST_CASE("two added tokens that the normalizer makes equal are refused") {
+  json document = small_tokenizer();
+  document["normalizer"] = {{"type", "Lowercase"}};
+  document["added_tokens"] = {added_token("<A>", 261, true), added_token("<a>", 262, true)};
+  CHECK_THAT(refusal(document),
+             ContainsSubstring("added_tokens[1].content = \"<a>\": is equal to another added "
+                               "token after the normalizer"));
 }

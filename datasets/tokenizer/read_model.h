@@ -1,0 +1,25 @@
+// Reads the parts of a tokenizer.json that say which ids there are: the model and the added tokens.
+// Problems go to the views' source, at most about kMostProblems of one part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "datasets/tokenizer/tokenizer_file.h"
+#include "support/text/json_view.h"
+
+namespace rondo {
+
+// Maps tokens, as the file writes them, to ids.
+using Vocabulary = std::unordered_map<std::string, std::int32_t>;
+
+// Reads `model` into file.model, file.token_bytes and file.is_token. REQUIRES: file.normalizer and
+// file.stages are read. Removes a last stage of Kind::bytes if the model encodes bytes itself.
+Vocabulary read_model(const JsonView& model, TokenizerFile& file);
+
+// Reads `added_tokens`, and adds them to `ids`. Without `checks_ids`, because the model has problems,
+// reports problems only. REQUIRES: read_model was called.
+void read_added_tokens(const JsonView& tokens, bool checks_ids, Vocabulary& ids, TokenizerFile& file);
+
+}  // namespace rondo
