@@ -98,10 +98,14 @@ int run_data_tokenize(const Arguments& args) {
                          size_text(static_cast<std::int64_t>(static_cast<double>(result.bytes) / seconds)))
                  .c_str(),
              stdout);
+  if (result.dropped > 0)
+    fmt::print("left out: {} bytes or characters that have no token in the vocabulary\n", result.dropped);
   if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);
   for (const std::string& warning : result.warnings) log_warning(warning);
   const std::int64_t binary = selected.skipped_binary + result.skipped_binary;
-  if (selected.skipped_hidden + binary + selected.skipped_special + result.skipped_empty + result.skipped_bad > 0)
+  if (selected.skipped_hidden + binary + selected.skipped_special + result.skipped_empty +
+          result.skipped_bad >
+      0)
     fmt::print("skipped: {} binary, {} empty, {} hidden, {} special, {} bad records\n", binary,
                result.skipped_empty, selected.skipped_hidden, selected.skipped_special, result.skipped_bad);
   for (const std::string& file : result.files) fmt::print("{}\n", file);

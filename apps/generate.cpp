@@ -75,7 +75,8 @@ int run_generate(const std::vector<std::string>& args) {
   const c10::AutoGradMode no_gradients(false);
 
   Continuation out;
-  if (!options->ids) out.add(options->prompt);
+  std::string text = options->prompt;  // and its continuation, which no tokenizer may take for a beginning
+  if (!options->ids) out.add(text);
   const Stopwatch time;
   std::int64_t count = 0;
   while (count < options->max_new_tokens) {
@@ -83,12 +84,12 @@ int run_generate(const std::vector<std::string>& args) {
     const std::vector<float> logits = next_logits(model, std::span(ids).last(seen), tokenizer->vocab_size());
     const auto id = static_cast<std::int32_t>(choose_token(logits, options->sampling, count++));
     ids.push_back(id);
-    std::string text;
+    const std::size_t shown = text.size();
     if (options->ids)
-      text = (count == 1 ? "" : " ") + std::to_string(id);
+      text += (count == 1 ? "" : " ") + std::to_string(id);
     else if (!ends.contains(id))
       tokenizer->decode({&id, 1}, text);
-    out.add(text);
+    out.add(text.substr(shown));
     if (ends.contains(id)) break;
   }
   out.end();

@@ -11,7 +11,7 @@
 
 #include "datasets/select_files.h"
 #include "datasets/text_source.h"
-#include "datasets/token_files/token_file.h"
+#include "datasets/token_files/rondo_source.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -106,6 +106,15 @@ class JoinedSource final : public TokenSource {
   SourceCounts path_counts_;
 };
 
+// A name says what a tokenizer.json means. A file may have the name that another version of the
+// program gave it; then the header's hash of the file's text decides.
+bool is_made_with(const RondoTokens& file, const Tokenizer& tokenizer) {
+  const TokenFileHeader& header = file.header();
+  if (file.tokenizer() == tokenizer.name()) return true;
+  return header.tokenizer_fingerprint != 0 && header.tokenizer_fingerprint == tokenizer.file_hash() &&
+         header.bos == tokenizer.bos().value_or(-1) && header.eos == tokenizer.eos();
+}
+
 class Opener {
  public:
   Opener(std::string_view paths, const Tokenizer& tokenizer, const TextOptions& options)
@@ -128,7 +137,8 @@ class Opener {
  private:
   void add_tokens(const NamedFile& named) {
     std::unique_ptr<TokenFile> file = named.open(named.file, {tokenizer_.vocab_size(), tokenizer_.name()});
-    if (named.open == open_rondo_tokens && file->tokenizer() != tokenizer_.name())
+    const auto* rondo_tokens = dynamic_cast<const RondoTokens*>(file.get());
+    if (rondo_tokens != nullptr && !is_made_with(*rondo_tokens, tokenizer_))
       throw Error(ExitCode::data,
                   fmt::format("{}: written with the tokenizer {}, but training.tokenizer is {}. Set "
                               "training.tokenizer to the tokenizer of the file, or tokenize the text again",

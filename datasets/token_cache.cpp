@@ -93,6 +93,9 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
                        time.seconds()));
   for (const std::string& warning : result.warnings) log_warning("data: " + warning);
+  if (result.dropped > 0)
+    log_warning(fmt::format("data: {} bytes or characters have no token in the vocabulary and are left out",
+                            result.dropped));
 }
 
 // An error counts as absent: the waiting processes check again.

@@ -191,6 +191,7 @@ class Run {
         report_(report),
         corpus_(text_files(options), options.text_key, options.on_bad_record),
         mark_(mark_of(tokenizer)),
+        dropped_before_(tokenizer.dropped()),
         parts_(cut_parts(corpus_.documents(), options.part_bytes)) {
     for (const Document& document : corpus_.documents()) total_bytes_ += document.bytes;
   }
@@ -212,6 +213,7 @@ class Run {
                              .skipped_binary = corpus_.skipped_binary(),
                              .skipped_empty = corpus_.skipped_empty(),
                              .skipped_bad = corpus_.skipped_bad(),
+                             .dropped = tokenizer_.dropped() - dropped_before_,
                              .warnings = corpus_.warnings()};
     folder.remove();
     return result;
@@ -326,6 +328,7 @@ class Run {
   const std::function<void(const TokenizeProgress&)>& report_;
   const Corpus corpus_;
   const TokenizerMark mark_;
+  const std::int64_t dropped_before_;
   const std::vector<Part> parts_;
   std::int64_t total_bytes_ = 0;
   std::atomic<std::int64_t> bytes_ = 0, kept_bytes_ = 0, tokens_ = 0, kept_parts_ = 0;

@@ -49,6 +49,7 @@ struct TokenizeResult {
   std::vector<std::string> files;
   std::int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
   std::int64_t skipped_binary = 0, skipped_empty = 0, skipped_bad = 0;
+  std::int64_t dropped = 0;  // bytes or characters without a token, except in parts of an earlier run
   std::vector<std::string> warnings{};  // of Corpus
 };
 
