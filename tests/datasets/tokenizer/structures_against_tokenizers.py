@@ -173,8 +173,8 @@ def check(encode_texts, name, folder, full):
     texts += ["\n".join(lines), " x", "", " ", "  \n ", "x ", "<|end|> <|end|>  <|begin|> \n <mask>", "\u00e9" * 50 + "\u0301\u0323" * 50]
     compare(encode_texts, path, "ids", texts, ids(tokenizer, texts))
     if options.get("round_trip"):
-        # A Metaspace that is "first" adds nothing before a space, and no decoder can tell.
-        texts = [text for text in texts if name != "mistral" or not text.startswith((" ", SPACE))]
+        # SentencePiece's mark for a space is decoded as one. "first" adds nothing before a space, and no decoder can tell.
+        texts = [text for text in texts if not (options.get("fallback") and SPACE in text) and not (name == "mistral" and text.startswith(" "))]
         compare(encode_texts, path, "decoded", texts, [list(text.encode("utf-8")) for text in texts])
     print(f"{name}: {len(texts)} texts: no difference", flush=True)
 

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <set>
 
 #include "tests/datasets/tokenizer/small_tokenizer.h"
 
@@ -254,4 +255,41 @@ TEST_CASE("two added tokens that the normalizer makes equal are refused") {
   CHECK_THAT(refusal(document),
              ContainsSubstring("added_tokens[1].content = \"<a>\": is equal to another added "
                                "token after the normalizer"));
+}
+
+TEST_CASE("a tokenizer's name does not change with the text of its file") {
+  const TempFolder folder;
+  folder.write("tokenizer.json", small_tokenizer().dump());
+  folder.write("indented.json", small_tokenizer().dump(2));
+  const auto plain = load_tokenizer(folder.path("tokenizer.json"));
+  const auto indented = load_tokenizer(folder.path("indented.json"));
+  CHECK(plain->name() == indented->name());
+  CHECK(plain->file_hash() != indented->file_hash());
+}
+
+TEST_CASE("a tokenizer's name changes with each stage and each rule of an added token") {
+  std::set<std::string> names = {tokenizer_of(small_tokenizer())->name()};
+  const std::vector<std::pair<std::string, json>> changes = {
+      {"/normalizer", {{"type", "NFC"}}},
+      {"/normalizer", {{"type", "NFKC"}}},
+      {"/normalizer", {{"type", "Strip"}, {"strip_left", true}, {"strip_right", false}}},
+      {"/normalizer", {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}},
+      {"/normalizer", {{"type", "Replace"}, {"pattern", {{"String", "."}}}, {"content", "x"}}},
+      {"/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "."}}}, {"content", "x"}}},
+      {"/pre_tokenizer/add_prefix_space", true},
+      {"/pre_tokenizer/use_regex", false},
+      {"/pre_tokenizer", nullptr},
+      {"/model/end_of_word_suffix", "</w>"},
+      {"/model/ignore_merges", true},
+      {"/added_tokens/0/lstrip", true},
+      {"/added_tokens/0/rstrip", true},
+      {"/added_tokens/0/single_word", true},
+      {"/added_tokens/0/normalized", true},
+  };
+  for (const auto& [pointer, value] : changes) {
+    CAPTURE(pointer);
+    json document = small_tokenizer();
+    document[json::json_pointer(pointer)] = value;
+    CHECK(names.insert(tokenizer_of(document)->name()).second);
+  }
 }
