@@ -72,21 +72,26 @@ void Bpe::encode_bytes(std::string_view bytes, Work& work, std::vector<std::int3
 }
 
 void Bpe::begin_with_bytes(std::string_view word, Work& work) const {
-  work.symbols_.clear();
+  work.symbols_.resize(word.size());
+  std::int32_t size = 0;
   for (const char byte : word) {
     const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
-    if (id >= 0)
-      work.symbols_.push_back({id, 0, 0});
-    else
+    if (id < 0)
       ++work.dropped;
+    else
+      work.symbols_[size] = {id, size - 1, size + 1}, ++size;
   }
+  work.symbols_.resize(size);
 }
 
 // As BPE::merge_word of the reference. An unknown character is added with the next known one, so
 // it comes after the byte tokens that follow it.
 void Bpe::begin_with_characters(std::string_view word, Work& work) const {
   work.symbols_.clear();
-  const auto add = [&](std::int32_t id) { work.symbols_.push_back({id, 0, 0}); };
+  const auto add = [&](std::int32_t id) {
+    const auto at = static_cast<std::int32_t>(work.symbols_.size());
+    work.symbols_.push_back({id, at - 1, at + 1});
+  };
   bool unknown_waits = false;
   std::string token;
   for (std::size_t i = 0, end = 0; i < word.size(); i = end) {
@@ -134,11 +139,8 @@ void Bpe::merge(Work& work, std::vector<std::int32_t>& out) const {
   auto& heap = work.heap_;
   const auto size = static_cast<std::int32_t>(symbols.size());
   if (size == 0) return;
+  symbols.back().after = -1;
   heap.clear();
-  for (std::int32_t i = 0; i < size; ++i) {
-    symbols[i].before = i - 1;
-    symbols[i].after = i + 1 < size ? i + 1 : -1;
-  }
   for (std::int32_t i = 0; i + 1 < size; ++i) consider(i, work);
 
   while (!heap.empty()) {
