@@ -78,7 +78,7 @@ STRUCTURES = {
     "kimi_k2": (None, splits([Regex(KIMI)]), {"round_trip": True, "ignore_merges": True}),
     "cl100k": (None, splits([Regex(CL100K)]), {"round_trip": True}),
     "bert": (n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()]), p.BertPreTokenizer(), {"prefix": "##", "unknown": "<unk>"}),
-    "nfkd": (n.Sequence([n.NFKD(), n.Strip(True, False)]), p.Whitespace(), {"unknown": "<unk>", "fuse": True, "added": STRIPPED}),
+    "nfkd": (n.NFKD(), p.Whitespace(), {"unknown": "<unk>", "fuse": True, "added": STRIPPED}),
     "first_after_strip": (n.Strip(True, False), p.Metaspace(SPACE, "first", True), {"fallback": True}),
     "bytes_of_normalizer": (n.ByteLevel(), None, {"lacks": RARE, "unknown": "<unk>"}),
     "dropped_characters": (None, sequence(p.WhitespaceSplit(), p.Punctuation("merged_with_next")), {"suffix": "</w>"}),
