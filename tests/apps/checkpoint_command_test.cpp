@@ -48,7 +48,8 @@ TEST_CASE("checkpoint show says what one holds") {
                  ContainsSubstring("\"sample\":32,") && ContainsSubstring("llama3 (fingerprint 0123)") &&
                  ContainsSubstring("model/embed") && ContainsSubstring("[16, 9]"));
   CHECK(said({"show", scratch / "none"}) ==
-        "5: rondo: error: no such folder: " + (scratch / "none").string() + "\n");
+        "5: rondo: error: no such folder: " + (scratch / "none").string() +
+            "; name the folder of checkpoints or of the run\n");
   CHECK_THAT(said({"show", scratch / "root"}), ContainsSubstring("is not a committed checkpoint"));
 }
 

@@ -87,7 +87,8 @@ TEST_CASE("an id beyond the vocabulary is named with the largest there is") {
     FAIL("accepted");
   } catch (const rondo::Error& error) {
     CHECK(error.code() == rondo::ExitCode::data);
-    CHECK(std::string(error.what()) == "t:2: token id 10; the model's vocab_size is 10, so ids end at 9");
+    CHECK(std::string(error.what()) ==
+          "t:2: token id 10 exceeds the largest id; the model's vocab_size is 10, so ids end at 9");
   }
 }
 

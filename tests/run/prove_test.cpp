@@ -159,8 +159,8 @@ TEST_CASE("a rank that computes other numbers is detected, and the first differe
 TEST_CASE("rondo prove refuses layouts that the small model cannot have, and lists those it can") {
   const ProgramResult refused = prove("llama3", {"--layout", "tp=5"});
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.output,
-             ContainsSubstring("--layout \"tp=5\": the small model is shared by 1, 2, 3, 4, 6"));
+  CHECK_THAT(refused.output, ContainsSubstring("--layout \"tp=5\": the small model supports tp degrees, and "
+                                               "ep degrees if it has experts, of 1, 2, 3, 4, 6"));
   CHECK_THAT(prove("llama3", {"--layout", "zp=2"}).output, ContainsSubstring("must be like dp_replicate=2"));
   CHECK(prove("llama3", {"--layout", "dp_shard=2,ep=2"}).exit_code == 2);
   CHECK_THAT(prove("llama3", {"--keep", RONDO_SOURCE_DIR}).output,

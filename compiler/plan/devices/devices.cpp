@@ -20,7 +20,7 @@
 // - exchange 0.10 of the links' rate, if tokens go to their experts in sizes that the host must know first.
 //   Includes waits for the host and for the fullest rank.
 // - contention: compute loses 0.75 of the time of a hidden collective, which takes multiprocessors and
-//   memory bandwidth. docs/results/backcast_2026-11-22.md has the source of both.
+//   memory bandwidth. docs/results/backcast_2026-11-26.md has the source of both.
 // - host 0.85 of the link: the usual rate of large copies from pinned memory.
 // - reserve: 3 GiB of a GPU for the CUDA context, NCCL's buffers and cuBLAS's workspaces.
 //
