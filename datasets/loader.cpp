@@ -112,7 +112,8 @@ class SampleReader {
       sum.skipped_bad += counts.skipped_bad;
       sum.notes.insert(sum.notes.end(), counts.notes.begin(), counts.notes.end());
       sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
-      const double share = static_cast<double>(blend_.samples_in_block(k)) / Blend::kBlock;
+      const double share =
+          static_cast<double>(blend_.samples_in_block(k)) / static_cast<double>(blend_.block());
       sum.sources.push_back(
           {entries_[k], share,
            static_cast<double>(stream.samples_per_epoch()) / (share * static_cast<double>(global_batch)),

@@ -47,40 +47,57 @@ TEST_CASE("every block has the exact number of samples of each source, numbered 
   for (const std::vector<double>& weights : {std::vector{1.0},
                                              {0.5, 0.5},
                                              {0.7, 0.2, 0.1},
-                                             {1e-9, 1.0},
-                                             {3.0, 1.0, 1e300, 2.0},
+                                             {0.005, 1.0},
+                                             {3e300, 1e300, 1e297, 2e300},
                                              {1.0, 1.0, 1.0}}) {
     const Blend blend(weights);
     std::vector<std::int64_t> next(weights.size());
-    for (std::int64_t sample = 0; sample < 3 * Blend::kBlock; ++sample) {
+    for (std::int64_t sample = 0; sample < 3 * blend.block(); ++sample) {
       const Blend::Place place = blend.place_of(sample);
       REQUIRE(place.number == next[static_cast<std::size_t>(place.source)]++);
-      if ((sample + 1) % Blend::kBlock != 0) continue;
+      if ((sample + 1) % blend.block() != 0) continue;
       std::int64_t sum = 0;
       for (std::size_t k = 0; k < weights.size(); ++k) {
-        REQUIRE(next[k] == (sample + 1) / Blend::kBlock * blend.samples_in_block(k));
+        REQUIRE(next[k] == (sample + 1) / blend.block() * blend.samples_in_block(k));
         sum += blend.samples_in_block(k);
       }
-      REQUIRE(sum == Blend::kBlock);
+      REQUIRE(sum == blend.block());
     }
     double total = 0;
     for (const double weight : weights) total += weight;
     for (std::size_t k = 0; k < weights.size(); ++k) {
-      CHECK(blend.samples_in_block(k) >= 1);
-      CHECK(std::abs(static_cast<double>(blend.samples_in_block(k)) - weights[k] / total * Blend::kBlock) <=
-            static_cast<double>(weights.size()));
+      const double share =
+          static_cast<double>(blend.samples_in_block(k)) / static_cast<double>(blend.block());
+      CHECK(std::abs(share - weights[k] / total) <= 0.01 * weights[k] / total);
     }
   }
+}
+
+TEST_CASE("a block is 4096 samples, and larger only where a small share would be off by more than 1 %") {
+  CHECK(Blend({0.7, 0.2, 0.1}).block() == 4096);
+  CHECK(Blend({0.99, 0.01}).block() == 4096);
+  CHECK(Blend({0.995, 0.005}).block() == 8192);  // 41 for 40.96, where 20 for 20.48 is 2.3 % off
+  CHECK(Blend({0.9999, 0.0001}).block() > 100'000);
+}
+
+TEST_CASE("a share that no block holds to 1 % is refused with the share that it would become") {
+  CHECK(config_error({0.9999, 0.0001}, 2) == "no error");
+  CHECK(
+      config_error({1.0, 1e-9}, 2) ==
+      "training.dataset_weights[1] = 1e-09 asks for 1e-09 of the samples, which would become 1 of 1048576 = "
+      "9.5e-07; a share of at least 5e-05 is kept to 1 %: raise the weight, or leave the source out");
+  CHECK_THAT(config_error({1e-300, 1e300}, 2), ContainsSubstring("training.dataset_weights[0] = 1e-300"));
 }
 
 TEST_CASE("within a block every source is less than two samples away from its share") {
   const Blend blend({0.6, 0.3, 0.1});
   std::vector<std::int64_t> taken(3);
-  for (std::int64_t sample = 0; sample < Blend::kBlock; ++sample) {
+  for (std::int64_t sample = 0; sample < blend.block(); ++sample) {
     ++taken[static_cast<std::size_t>(blend.place_of(sample).source)];
     for (std::size_t k = 0; k < 3; ++k)
       REQUIRE(std::abs(static_cast<double>(taken[k]) -
-                       static_cast<double>(blend.samples_in_block(k) * (sample + 1)) / Blend::kBlock) < 2);
+                       static_cast<double>(blend.samples_in_block(k) * (sample + 1)) /
+                           static_cast<double>(blend.block())) < 2);
   }
 }
 
