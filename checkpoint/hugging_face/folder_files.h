@@ -16,8 +16,8 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 // Files of the tokenizer; each is optional.
 constexpr std::string_view kTokenizer = "tokenizer.json";
-constexpr std::string_view kTokenizerFiles[] = {kTokenizer, "tokenizer_config.json",
-                                                "special_tokens_map.json"};
+constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
+constexpr std::string_view kSpecialTokens = "special_tokens_map.json";
 
 // Reads a file of at most 100 MB; indices and tokenizers are far smaller.
 std::string read_small_file(const std::filesystem::path& file);

@@ -35,6 +35,15 @@ fs::path without_trailing_slash(fs::path path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+// Returns a tokenizer_config.json with `tokenizer_class` set. Without the class, or with one of a
+// model, transformers 5 rebuilds the tokenizer of the model type, whose split pattern may give other
+// ids. It names its own class TokenizersBackend, which transformers 4 lacks. Both load
+// PreTrainedTokenizerFast from tokenizer.json as it is.
+std::string tokenizer_config_json(nlohmann::json config) {
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  return config.dump(2) + "\n";
+}
+
 void refuse_existing(const fs::path& path) {
   std::error_code error;
   const bool exists = fs::exists(fs::symlink_status(path, error));
@@ -143,10 +152,17 @@ void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptio
   if (options.tokenizer.empty()) return;
   const bool is_folder = fs::is_directory(options.tokenizer);
   const fs::path folder = is_folder ? options.tokenizer : folder_of(options.tokenizer);
-  for (const std::string_view name : kTokenizerFiles) {
-    const fs::path from = name == kTokenizer && !is_folder ? options.tokenizer : folder / name;
+  const auto copy = [&](const fs::path& from, std::string_view name) {
     if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::output);
-  }
+  };
+  copy(is_folder ? folder / kTokenizer : fs::path(options.tokenizer), kTokenizer);
+  copy(folder / kSpecialTokens, kSpecialTokens);
+  const fs::path config_file = folder / kTokenizerConfig;
+  replace_file(pending_ / kTokenizerConfig,
+               tokenizer_config_json(fs::exists(config_file)
+                                         ? parse_object(read_small_file(config_file), config_file.string())
+                                         : nlohmann::json::object()),
+               FileUse::output);
 }
 
 void FolderWriter::write(std::string_view parameter, std::uint64_t element_offset,

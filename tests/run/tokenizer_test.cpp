@@ -1,5 +1,6 @@
 // Tests text with a tokenizer.json, from the first step to the export.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/datasets/tokenizer/small_tokenizer.h"
 #include "tests/run/runs.h"
@@ -8,6 +9,7 @@ namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a run tokenizes its text once, as the command does, and its exports contain the tokenizer") {
   const Place place;
@@ -32,10 +34,23 @@ TEST_CASE("a run tokenizes its text once, as the command does, and its exports c
   CHECK(compared.exit_code == 0);
 
   must_end_well({"convert", (place / "text").string(), (place / "converted").string()});
-  for (const fs::path& exported : {place / "text/checkpoint/step-3-hf", place / "converted"})
-    for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
-      CHECK(text_of(exported / file) == text_of(tokenizer / file));
+  for (const fs::path& exported : {place / "text/checkpoint/step-3-hf", place / "converted"}) {
+    CHECK(text_of(exported / "tokenizer.json") == text_of(tokenizer / "tokenizer.json"));
+    CHECK(nlohmann::json::parse(text_of(exported / "tokenizer_config.json")) ==
+          nlohmann::json{{"eos_token", "<|end|>"}, {"tokenizer_class", "PreTrainedTokenizerFast"}});
+  }
   must_end_well({"generate", (place / "converted").string(), "--prompt=hello", "--max-new-tokens=2"});
+
+  nlohmann::json larger = small_tokenizer();
+  for (const int id : {262, 263, 264})
+    larger["added_tokens"].push_back(added_token("<|" + std::to_string(id) + "|>", id));
+  write_text(place / "larger/tokenizer.json", larger.dump());
+  const ProgramResult refused = rondo({"convert", (place / "text").string(), (place / "refused").string(),
+                                       "--tokenizer=" + (place / "larger").string()});
+  CHECK(refused.exit_code == 4);
+  CHECK_THAT(refused.output,
+             ContainsSubstring("tokenizer has 265 token ids, but the model's vocabulary has 264"));
+  CHECK_FALSE(fs::exists(place / "refused"));
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
   hugging_face::TokenIds tokens;
   if (!options.tokenizer.empty()) {
     const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+    check_vocabulary(*tokenizer, model->vocabulary());
     tokens.bos = tokenizer->bos();
     tokens.eos = {tokenizer->eos()};
   }

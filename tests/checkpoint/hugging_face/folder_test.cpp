@@ -104,10 +104,10 @@ TEST_CASE("weights beyond the size of a shard are split, and the index names the
                       {.max_shard_bytes = 12, .tokenizer = folder.path("tokenizer")});
   fill(writer, kParameters);
   writer.finish();
-  CHECK(names_in(out) == std::vector<std::string>{kConfig, kGenerationConfig,
-                                                  "model-00001-of-00002.safetensors",
-                                                  "model-00002-of-00002.safetensors", kIndex,
-                                                  "special_tokens_map.json", "tokenizer.json"});
+  CHECK(names_in(out) ==
+        std::vector<std::string>{kConfig, kGenerationConfig, "model-00001-of-00002.safetensors",
+                                 "model-00002-of-00002.safetensors", kIndex, "special_tokens_map.json",
+                                 "tokenizer.json", "tokenizer_config.json"});
   CHECK(contents_of(out / "tokenizer.json") == contents_of(folder.path("tokenizer/tokenizer.json")));
   const Json index = Json::parse(contents_of(out / kIndex));
   CHECK(index["metadata"]["total_size"] == 24);

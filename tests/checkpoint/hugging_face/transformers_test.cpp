@@ -1,6 +1,7 @@
 // Tests that transformers loads our folders, and we load its folders: nothing missing, nothing
 // unexpected, every number equal.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,9 @@
 #include "checkpoint/hugging_face/folder_writer.h"
 #include "models/llama3/llama3.h"
 #include "models/parts/decoder.h"
+#include "models/qwen3/qwen3.h"
 #include "tests/datasets/temp_folder.h"
+#include "tests/datasets/tokenizer/small_tokenizer.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -48,6 +51,17 @@ for folder in sys.argv[1:]:
 print('the same')
 )";
 
+// Prints ids of a text as AutoTokenizer and as the package of tokenizer.json give them.
+constexpr const char* kTokenize = R"(
+import os, sys
+os.environ['HF_HUB_OFFLINE'] = '1'
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+text = '12 12 hello'
+print(AutoTokenizer.from_pretrained(sys.argv[1])(text)['input_ids'])
+print(Tokenizer.from_file(sys.argv[1] + '/tokenizer.json').encode(text).ids)
+)";
+
 bool have_transformers() {
   return run_program({kPython, "-c", "import transformers"}, 120'000).exit_code == 0;
 }
@@ -70,25 +84,30 @@ std::uint64_t elements_of(const Parameter& parameter) {
   return elements;
 }
 
-ModelConfig config_of(const Llama3Config& sizes, const std::string& dtype, const TokenIds& tokens) {
+template <class Config>
+ModelConfig config_of(const Config& sizes, const std::string& dtype, const TokenIds& tokens) {
   FieldValues values;
-  for (const Field& field : Llama3Config::fields()) values[field.name] = field.get(&sizes);
-  return {"llama3", values, dtype, tokens};
+  for (const Field& field : Config::fields()) values[field.name] = field.get(&sizes);
+  return {Config::kName, values, dtype, tokens};
 }
 
-void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
-  const auto sizes = from_values<Llama3Config>(config.sizes);
-  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
-  FolderWriter writer(folder, config, parameters, {.max_shard_bytes = max_shard_bytes});
-  nlohmann::json names = nlohmann::json::array();
+void fill(FolderWriter& writer, const std::vector<Parameter>& parameters) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    names.push_back(parameters[p].name);
     std::string bytes;
     for (std::uint64_t i = 0; i < elements_of(parameters[p]); ++i)
       bytes += bytes_of(value_of(p, i), writer.dtype());
     writer.write(parameters[p].name, 0, std::as_bytes(std::span(bytes)));
   }
   writer.finish();
+}
+
+void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
+  const auto sizes = from_values<Llama3Config>(config.sizes);
+  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
+  FolderWriter writer(folder, config, parameters, {.max_shard_bytes = max_shard_bytes});
+  fill(writer, parameters);
+  nlohmann::json names = nlohmann::json::array();
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
   const nlohmann::json eos =
       config.tokens.eos.empty() ? nlohmann::json() : nlohmann::json(config.tokens.eos[0]);
   const nlohmann::json bos = config.tokens.bos ? nlohmann::json(*config.tokens.bos) : nlohmann::json();
@@ -163,6 +182,34 @@ TEST_CASE("transformers loads our folders without additions, and we read what it
   check_read_back(folder.path("scaled_in_shards.again"), scaled);
   check_read_back(folder.path("tied_in_one_file"), tied);
   check_read_back(folder.path("tied_in_one_file.again"), tied);
+}
+
+// Qwen's own pattern takes digits one by one.
+TEST_CASE("AutoTokenizer gives an export of Qwen3 the ids of its tokenizer.json") {
+  if (!have_transformers()) SKIP("no Python with transformers; scripts/setup.sh --oracles installs it");
+  const TempFolder folder;
+  nlohmann::json tokenizer = small_tokenizer();
+  tokenizer["model"]["vocab"]["12"] = 262;
+  tokenizer["model"]["merges"].push_back("1 2");
+  for (const char* stage : {"pre_tokenizer", "decoder"})
+    tokenizer[stage] = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  folder.write("tokenizer/tokenizer.json", tokenizer.dump());
+  if (GENERATE(false, true))
+    folder.write("tokenizer/tokenizer_config.json",
+                 R"({"eos_token": "<|end|>", "tokenizer_class": "TokenizersBackend"})");
+  Qwen3Config sizes;
+  sizes.dim = 16, sizes.n_layers = 1, sizes.n_heads = 2, sizes.n_kv_heads = 1, sizes.vocab_size = 264;
+  sizes.ffn_hidden_dim = 32;
+  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
+  FolderWriter writer(folder.path("out"), config_of(sizes, "bfloat16", {}), parameters,
+                      {.tokenizer = folder.path("tokenizer")});
+  fill(writer, parameters);
+  const ProgramResult result = run_program({kPython, "-c", kTokenize, folder.path("out")}, 120'000);
+  INFO(result.output);
+  REQUIRE(result.exit_code == 0);
+  const std::string ids = "[262, 32, 262, 32, 259]";
+  CHECK(result.output.find(ids + "\n" + ids + "\n") != std::string::npos);
 }
 
 }  // namespace rondo::hugging_face
