@@ -81,14 +81,16 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::json, "JSON",
               "The first line of JSON lines is an object like {{\"{2}\": \"...\"}}; training.text_key, or "
               "--text-key, names the field. `jq -c . '{0}' > '{1}.jsonl'` writes one value per line"},
-    FormatRow{FileFormat::json_array, "JSON array", "Convert it: `jq -c '.[]' '{0}' > '{1}.jsonl'`"},
+    FormatRow{FileFormat::json_array, "JSON array",
+              "Convert it: `jq -c '.[]' '{0}' > '{1}.jsonl'`, and move it out of the data path"},
     FormatRow{FileFormat::csv, "CSV",
               "Convert it: `python3 -c \"import csv, json; csv.field_size_limit(1 << 30); "
-              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline=''))]\" > '{1}.jsonl'`"},
+              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline='', "
+              "encoding='utf-8-sig'))]\" > '{1}.jsonl'`, and move it out of the data path"},
     FormatRow{FileFormat::tsv, "TSV",
               "Convert it: `python3 -c \"import csv, json; csv.field_size_limit(1 << 30); "
-              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline=''), "
-              "delimiter='\\t')]\" > '{1}.jsonl'`"},
+              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline='', "
+              "encoding='utf-8-sig'), delimiter='\\t')]\" > '{1}.jsonl'`, and move it out of the data path"},
     FormatRow{FileFormat::parquet, "Parquet",
               "Convert it: `python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', "
               "orient='records', lines=True)\"`, and move it out of the data path"},
@@ -106,6 +108,10 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::tar, "tar archive", "Unpack it: `tar -xf '{0}'`, and name what it holds"},
     FormatRow{FileFormat::utf16, "UTF-16 text",
               "Convert it: `iconv -f UTF-16 -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+    FormatRow{FileFormat::utf16_le, "UTF-16 text without a byte order mark",
+              "Convert it: `iconv -f UTF-16LE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+    FormatRow{FileFormat::utf16_be, "UTF-16 text without a byte order mark",
+              "Convert it: `iconv -f UTF-16BE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
     FormatRow{FileFormat::utf32, "UTF-32 text",
               "Convert it: `iconv -f UTF-32 -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
     FormatRow{FileFormat::binary, "binary", "Text has no NUL byte in its first 8 KiB"},
@@ -236,13 +242,17 @@ FileFormat recognise_head(std::string_view head, bool whole, std::string_view na
   for (const SuffixRow& row : kPromises)
     if (has_suffix(name, row.suffix)) return row.format;
   if (head.substr(0, kFormatHeadBytes).find('\0') != std::string_view::npos)
-    return is_utf16_ascii(head.substr(0, kFormatHeadBytes), 0) ||
-                   is_utf16_ascii(head.substr(0, kFormatHeadBytes), 1)
-               ? FileFormat::utf16
-               : FileFormat::binary;
+    return is_utf16_ascii(head.substr(0, kFormatHeadBytes), 0)   ? FileFormat::utf16_be
+           : is_utf16_ascii(head.substr(0, kFormatHeadBytes), 1) ? FileFormat::utf16_le
+                                                                 : FileFormat::binary;
   if (start.starts_with('{')) {
     const FileFormat format = recognise_object(start, whole, text_key);
     if (format != FileFormat::text) return format;
+  }
+  if (has_suffix(name, ".json")) {  // its first record may be cut, as by `split -b`
+    const std::string_view rest = without_space(start.substr(std::min(start.find('\n'), start.size())));
+    if (rest.starts_with('{') && recognise_object(rest, whole, text_key) == FileFormat::jsonl)
+      return FileFormat::jsonl;
   }
   for (const SuffixRow& row : kTextNames)
     if (has_suffix(name, row.suffix) && !start.empty() &&
@@ -263,8 +273,9 @@ Recognised recognise(const std::string& path, std::string_view text_key) {
     const bool whole = start.size() < kFormatLineBytes;
     return {recognise_head(start, whole, without_compression(path), text_key), true};
   }
-  const bool is_object = without_space(head).find('{') < 4;  // a byte order mark, or '['
-  if (is_object && head.size() < size) head = read_head(file, std::min(size, kFormatLineBytes));
+  const bool may_be_json =
+      has_suffix(path, ".json") || without_space(head).find('{') < 4;  // after a byte order mark, or '['
+  if (may_be_json && head.size() < size) head = read_head(file, std::min(size, kFormatLineBytes));
   return {recognise_head(head, head.size() == size, path, text_key), false};
 }
 

@@ -35,7 +35,9 @@ enum class FileFormat {
   bzip2,
   zip,
   tar,
-  utf16,
+  utf16,  // with a byte order mark
+  utf16_le,
+  utf16_be,
   utf32,
   binary,
 };

@@ -64,12 +64,14 @@ bool AddedTokens::apply(const AddedTokenRules& rules, std::string_view text, std
       (ends_with(text.substr(0, match.begin), *words_) || begins_with(text.substr(match.end), *words_)))
     return false;
   if (rules.takes_left) {
-    while (ends_with(text.substr(0, match.begin), *spaces_))
+    while (match.begin > done && ends_with(text.substr(0, match.begin), *spaces_))
       match.begin = last_character(text.substr(0, match.begin));
     match.begin = std::max(match.begin, done);
   }
-  while (rules.takes_right && begins_with(text.substr(match.end), *spaces_))
-    match.end += utf8_length(text.substr(match.end));
+  if (rules.takes_right) {
+    match.end = std::max(match.end, done);  // the last token ended behind these spaces
+    while (begins_with(text.substr(match.end), *spaces_)) match.end += utf8_length(text.substr(match.end));
+  }
   return true;
 }
 

@@ -41,6 +41,7 @@ class AddedTokens {
       from = match.end;
       const Entry& entry = tokens_[match.token];
       if (has_rules_ && !apply(entry.rules, text, done, match)) continue;
+      if (match.begin >= match.end) continue;  // the last token took it with its spaces
       if (match.begin > done) gap(text.substr(done, match.begin - done));
       token(entry.id);
       done = match.end;

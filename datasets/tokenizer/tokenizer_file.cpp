@@ -73,8 +73,8 @@ void read_ends(const std::string& bos_of_template, const Vocabulary& ids, Tokeni
     file.bos = configured_id(config, "bos_token", ids);
     file.eos = configured_id(config, "eos_token", ids);
   }
-  const auto found = ids.find(bos_of_template);
-  if (!file.bos && found != ids.end()) file.bos = found->second;
+  if (file.bos || bos_of_template.empty()) return;  // a vocabulary may have an empty token
+  if (const auto found = ids.find(bos_of_template); found != ids.end()) file.bos = found->second;
 }
 
 // Hashes what decides ids, independent of how the file is written.

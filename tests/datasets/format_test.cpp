@@ -34,6 +34,13 @@ TEST_CASE("JSON lines are known by their first line, under any name") {
   CHECK(format_of("no JSON", "a.jsonl") == FileFormat::jsonl);
 }
 
+TEST_CASE("a .json file whose first record is cut is JSON lines with a bad record") {
+  const char* text = "tail of a record\"}\n{\"text\": \"a\"}\n{\"text\": \"b\"}\n";
+  CHECK(format_of(text, "a.json") == FileFormat::jsonl);
+  CHECK(format_of(text, "a.txt") == FileFormat::text);
+  CHECK(format_of("prose\nand more of it\n", "a.json") == FileFormat::text);
+}
+
 TEST_CASE("one value of JSON is no lines, and text that begins like JSON is text") {
   CHECK(format_of("{\"splits\": {}}", "dataset_infos.json") == FileFormat::json);
   CHECK(format_of("{\n  \"a\": 1\n}\n", "state.json") == FileFormat::json);
@@ -67,8 +74,8 @@ TEST_CASE("binary formats are known by their first bytes, under any name") {
 TEST_CASE("UTF-16 and UTF-32 are known by a byte order mark, and UTF-16 by ASCII characters too") {
   CHECK(format_of("\xff\xfeh\0i\0"sv) == FileFormat::utf16);
   CHECK(format_of("\xfe\xff\0h\0i"sv, "a.jsonl") == FileFormat::utf16);
-  CHECK(format_of("h\0i\0\n\0"sv) == FileFormat::utf16);
-  CHECK(format_of("\0h\0i\0\n"sv) == FileFormat::utf16);
+  CHECK(format_of("h\0i\0\n\0"sv) == FileFormat::utf16_le);
+  CHECK(format_of("\0h\0i\0\n"sv) == FileFormat::utf16_be);
   CHECK(format_of("\xff\xfe\0\0h\0\0\0"sv) == FileFormat::utf32);
   CHECK(format_of("\x11\0\x12\0"sv) == FileFormat::binary);
 }
@@ -122,7 +129,9 @@ TEST_CASE("a refusal names file, format and the command that converts it") {
     return data_error([&] { refuse(path, {format, compressed}, "text"); });
   };
   CHECK(refusal("d/a.json", FileFormat::json_array) ==
-        "d/a.json: JSON array is not supported. Convert it: `jq -c '.[]' 'd/a.json' > 'd/a.jsonl'`");
+        "d/a.json: JSON array is not supported. Convert it: `jq -c '.[]' 'd/a.json' > 'd/a.jsonl'`, and move "
+        "it "
+        "out of the data path");
   CHECK_THAT(refusal("d/a.json.gz", FileFormat::json_array, true),
              ContainsSubstring("JSON array is not supported here. Unpack it to d/a.json first. Convert it: "
                                "`jq -c '.[]' 'd/a.json' > 'd/a.jsonl'`"));

@@ -213,6 +213,8 @@ class Rewriter {
   // Reads one member of a class: a set, a range or a character.
   void class_member(CodePointSet& members, bool is_first) {
     CodePointSet set;
+    if (rest().starts_with("[:"))
+      refuse(2, "is not supported; write \\p{L}, \\s or another class in its place");
     if (peek() == '[') return add(members, class_set());
     if (peek() == '\\' && set_escape(set)) {
       if (is_range_dash()) refuse(2, "after a class is not supported; write a literal dash as \\-");

@@ -273,6 +273,16 @@ TEST_CASE("an added token takes spaces and counts as a single word as its rules 
   CHECK(ids_of(*tokenizer_of(document), "mask-mask") == Ids{261, '-', 261});
 }
 
+TEST_CASE("an added token of white space that another took with its spaces counts once, in linear time") {
+  json document = small_tokenizer();
+  json& token = document["added_tokens"][0];
+  token["content"] = "\n";
+  token["lstrip"] = true;
+  token["rstrip"] = true;
+  CHECK(ids_of(*tokenizer_of(document), "he \n\n\nhe\n") == Ids{256, 261, 256, 261});
+  CHECK(ids_of(*tokenizer_of(document), std::string(1 << 20, '\n')) == Ids{261});
+}
+
 TEST_CASE("text is normalized before it is split, and an added token may be sought in either form") {
   json document = small_tokenizer();
   document["normalizer"] = {

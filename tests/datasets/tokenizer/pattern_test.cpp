@@ -97,6 +97,7 @@ TEST_CASE("what the two engines read differently is refused with its name and of
              ContainsSubstring("f.json: at: \"\\w\" at byte 1 of the regular expression is not supported"));
   CHECK_THAT(refusal(R"(\p{Elvish})"),
              ContainsSubstring("\"\\p{Elvish}\"") && ContainsSubstring("general category"));
+  CHECK_THAT(refusal("[a[:digit:]]"), ContainsSubstring("\"[:\" at byte 2"));
   for (const char* pattern :
        {R"(\W)",   R"(\b)",      R"(\h)",     R"(\R)",     R"(\X)",     R"(\A)",  R"(\z)",   R"(\1)",
         R"(\x41)", R"(\p)",      R"(\p{^L})", R"(\u12)",   "^a",        "a$",     "a{,2}",   "a{2}+",

@@ -65,6 +65,13 @@ TEST_CASE("without tokenizer_config.json the template of the post_processor name
                                "tokenizer_config.json in the same folder"));
 }
 
+TEST_CASE("an empty token of the vocabulary is no BOS") {
+  json document = small_tokenizer();
+  document["model"]["vocab"][""] = 261;
+  document["added_tokens"][0]["id"] = 262;
+  CHECK_FALSE(tokenizer_of(document)->bos().has_value());
+}
+
 TEST_CASE("a tokenizer's name changes with its ids and with BOS and EOS") {
   const std::string name = tokenizer_of(small_tokenizer())->name();
   CHECK_THAT(name, ContainsSubstring("bpe-262-"));
