@@ -138,7 +138,8 @@ class ShardedSequence final : public SequenceParallel {
     return CrossEntropy::apply(logits_TV.to(sum_dtype(logits_TV)), labels_T, vocabulary, ignored, options_);
   }
   Tensor linear_cross_entropy(const Tensor& h_TD, const Tensor& weight_VD, const Tensor& labels_T,
-                              const Tensor&, std::int64_t ignored, std::int64_t chunk_rows) const override {
+                              const Tensor&, std::int64_t ignored, std::int64_t chunk_rows,
+                              HeadGradients) const override {
     return LinearCrossEntropy::apply(h_TD, weight_VD, labels_T, ignored, chunk_rows, options_);
   }
 
@@ -159,8 +160,9 @@ Tensor SequenceParallel::cross_entropy(const Tensor& logits_TV, const Tensor& la
 
 Tensor SequenceParallel::linear_cross_entropy(const Tensor& h_TD, const Tensor& weight_VD,
                                               const Tensor& labels_T, const Tensor& gradient,
-                                              std::int64_t ignored, std::int64_t chunk_rows) const {
-  return linear_cross_entropy_of(h_TD, weight_VD, labels_T, gradient, ignored, chunk_rows);
+                                              std::int64_t ignored, std::int64_t chunk_rows,
+                                              HeadGradients gradients) const {
+  return linear_cross_entropy_of(h_TD, weight_VD, labels_T, gradient, ignored, chunk_rows, gradients);
 }
 
 std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "parallel/mesh.h"
 
 namespace rondo {
@@ -42,10 +43,12 @@ class SequenceParallel {
                                    std::int64_t vocabulary, std::int64_t ignored) const;
   // Returns the same sum for the logits h weight^T, of which only `chunk_rows` rows are in memory
   // at a time (ops/linear_cross_entropy/). REQUIRES: no shard of the vocabulary is padded;
-  // `gradient`, [] in the dtype of the loss, is the gradient of the sum.
+  // `gradient`, [] in the dtype of the loss, is the gradient of the sum. With several ranks the
+  // backward computes the gradients of the head, whatever `gradients` says.
   virtual at::Tensor linear_cross_entropy(const at::Tensor& h_TD, const at::Tensor& weight_VD,
                                           const at::Tensor& labels_T, const at::Tensor& gradient,
-                                          std::int64_t ignored, std::int64_t chunk_rows) const;
+                                          std::int64_t ignored, std::int64_t chunk_rows,
+                                          HeadGradients gradients) const;
 };
 
 std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options);

@@ -184,6 +184,12 @@ std::tuple<Tensor, Tensor, Tensor> gradients_shapes(const Tensor& h, const Tenso
   return {empty_grad_h(h), empty_grad_weight(weight), empty_workspace(h, weight, chunk_rows)};
 }
 
+Tensor sum_of_losses(const Tensor& h, const Tensor& weight, const Tensor& labels, std::int64_t ignored,
+                     std::int64_t chunk_rows) {
+  static const auto handle = op_handle<decltype(losses_shapes)>("rondo::linear_cross_entropy_losses");
+  return at::sum(std::get<0>(handle.call(h, weight, labels, ignored, chunk_rows)));
+}
+
 struct LinearCrossEntropySum : torch::autograd::Function<LinearCrossEntropySum> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& h, const Tensor& weight,
                         const Tensor& labels, const Tensor& gradient, std::int64_t ignored,
@@ -202,15 +208,36 @@ struct LinearCrossEntropySum : torch::autograd::Function<LinearCrossEntropySum> 
   }
 };
 
+struct RecomputedLinearCrossEntropySum : torch::autograd::Function<RecomputedLinearCrossEntropySum> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& h, const Tensor& weight,
+                        const Tensor& labels, const Tensor& gradient, std::int64_t ignored,
+                        std::int64_t chunk_rows) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({h, weight, labels, gradient});
+    context->saved_data["ignored"] = ignored;
+    context->saved_data["chunk_rows"] = chunk_rows;
+    return sum_of_losses(h, weight, labels, ignored, chunk_rows);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list&) {
+    static const auto handle = op_handle<decltype(all_shapes)>("rondo::linear_cross_entropy");
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const auto [losses, grad_h, grad_weight, workspace] =
+        handle.call(saved[0], saved[1], saved[2], saved[3], context->saved_data["ignored"].toInt(),
+                    context->saved_data["chunk_rows"].toInt());
+    return {grad_h, grad_weight, {}, {}, {}, {}};
+  }
+};
+
 }  // namespace
 
 Tensor linear_cross_entropy_of(const Tensor& h, const Tensor& weight, const Tensor& labels,
-                               const Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows) {
-  static const auto without_gradients =
-      op_handle<decltype(losses_shapes)>("rondo::linear_cross_entropy_losses");
-  if (c10::GradMode::is_enabled())
-    return LinearCrossEntropySum::apply(h, weight, labels, gradient, ignored, chunk_rows);
-  return at::sum(std::get<0>(without_gradients.call(h, weight, labels, ignored, chunk_rows)));
+                               const Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows,
+                               HeadGradients gradients) {
+  if (!c10::GradMode::is_enabled()) return sum_of_losses(h, weight, labels, ignored, chunk_rows);
+  if (gradients == HeadGradients::in_backward)
+    return RecomputedLinearCrossEntropySum::apply(h, weight, labels, gradient, ignored, chunk_rows);
+  return LinearCrossEntropySum::apply(h, weight, labels, gradient, ignored, chunk_rows);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {

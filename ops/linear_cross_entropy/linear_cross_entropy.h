@@ -35,10 +35,15 @@
 
 namespace rondo {
 
-// Returns the sum of the losses, []. With gradients enabled, the forward also computes those of h
-// and weight, and the backward returns them. REQUIRES: `gradient` is the gradient of the sum.
+// When the gradients of h and weight are computed. The forward does so in one sweep, and keeps them
+// until the backward. The backward computes the logits again, and nothing of size [V, D] is kept.
+enum class HeadGradients : std::uint8_t { in_forward, in_backward };
+
+// Returns the sum of the losses, []. Both ways to compute gradients have the same bits. REQUIRES:
+// `gradient` is the gradient of the sum.
 at::Tensor linear_cross_entropy_of(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
-                                   const at::Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows);
+                                   const at::Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows,
+                                   HeadGradients gradients = HeadGradients::in_forward);
 
 // The kernels of a device over a chunk.
 struct ChunkKernels {

@@ -92,13 +92,16 @@ TEST_CASE("losses and gradients in chunks equal those of the whole product and c
 }
 
 TEST_CASE(
-    "autograd returns the gradients that the forward computed, and without gradients the sum is the same") {
+    "autograd returns the op's gradients, computed in the forward or the backward, and without gradients the "
+    "sum "
+    "is the same") {
   const Problem p(GENERATE(at::kFloat, at::kBFloat16));
+  const HeadGradients when = GENERATE(HeadGradients::in_forward, HeadGradients::in_backward);
   const Tensors expected = p.run(5);
   const Tensor h = p.h.detach().clone().requires_grad_(true);
   const Tensor weight = p.weight.detach().clone().requires_grad_(true);
   const auto sum_of_losses = [&] {
-    return linear_cross_entropy_of(h, weight, p.labels, p.gradient, kIgnored, 5);
+    return linear_cross_entropy_of(h, weight, p.labels, p.gradient, kIgnored, 5, when);
   };
   const Tensor sum = sum_of_losses();
   CHECK(same_bits(sum, expected[0].sum()));

@@ -147,6 +147,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a stage with a loss in chunks saves nothing of the head's size between forward and backward") {
+  const auto saved_bytes = [](const SmallJob::Flags& flags) {
+    const PipelinedJob job("llama3", flags);
+    const PipelineFunctions functions =
+        make_pipeline_step(job.decoder, {{0, 2, true, false}, {2, 1, false, true}}, {1}, job.options);
+    const ir::Graph joint = trace(functions.stages[0].accumulate);
+    std::int64_t bytes = 0;
+    for (const ir::BodyGraph& body :
+         cut_into_bodies(joint, {.whole_backward = true, .input_gradient = "new." + kSentGradient}))
+      for (const ir::Input& input : body.graph.inputs)
+        if (body.body == ir::Body::backward && input.name.starts_with(ir::kSaved))
+          bytes += ir::storage_bytes(body.graph.value(input.value).type);
+    return bytes;
+  };
+  const std::int64_t whole = saved_bytes({"--compile.loss_chunks=-1", "--compile.numerics=rounds"}),
+                     chunks = saved_bytes({"--compile.loss_chunks=2", "--compile.numerics=rounds"});
+  INFO(whole << " bytes with whole logits, " << chunks << " in chunks");
+  CHECK(chunks < whole);
+}
+
 TEST_CASE("the number of pending slots divides the number of slots, for the fewest bytes") {
   cpu_memory::install();
   const auto slots = [](const char* policy) {

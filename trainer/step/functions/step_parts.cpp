@@ -137,15 +137,19 @@ Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& 
 decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const RankContext& ranks,
                                              const Tensor& labels_BT, const Tensor& valid_tokens,
                                              std::int64_t rows) {
+  // Between the forward and the backward of a stage, gradients of the head would be kept for each
+  // microbatch in flight.
+  const HeadGradients gradients = step.stage.empty() ? HeadGradients::in_forward : HeadGradients::in_backward;
   return [mesh = step.options.mesh, sequence = ranks.sequence, labels = labels_BT.view({-1}), valid_tokens,
-          rows](const Tensor& h_TD, const Tensor& weight_VD) {
+          rows, gradients](const Tensor& h_TD, const Tensor& weight_VD) {
     Tensor valid, gradient;
     {
       const PathScope scope("loss");
       valid = all_valid(mesh, valid_tokens, sum_dtype(h_TD));
       gradient = at::ones_like(valid) / valid;  // of a sum that is divided by `valid`
     }
-    const Tensor sum = sequence->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows);
+    const Tensor sum =
+        sequence->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows, gradients);
     const PathScope scope("loss");
     return sum / valid;
   };
