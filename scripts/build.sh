@@ -19,5 +19,6 @@ if [[ -t 1 ]]; then
   NINJA_STATUS='[%f/%t, %es] ' exec "${build[@]}" "$@"
 fi
 NINJA_STATUS='[%f/%t, %es] ' "${build[@]}" "$@" | awk -F '[][/,]' '
+  /^ninja: (Entering directory|no work to do)/ { next }
   !/^\[[0-9]+\/[0-9]+, / { print; fflush(); next }
   int(10 * $2 / $3) > tenth { tenth = int(10 * $2 / $3); print "built " $2 " of " $3 " steps," $4; fflush() }'
