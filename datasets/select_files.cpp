@@ -46,11 +46,10 @@ bool is_data(FileFormat format) {
   return format != FileFormat::text && format != FileFormat::json && format != FileFormat::binary;
 }
 
-// Whether it is text in a folder of text.
+// Returns whether files of this format are documents of a corpus of text.
 bool is_text_like(FileFormat format) {
   using enum FileFormat;
-  return format == json_lines || format == json || format == json_array || format == csv || format == tsv ||
-         format == binary;  // the corpus skips it, counts it and warns
+  return format == json_lines || format == json || format == json_array || format == csv || format == tsv;
 }
 
 // Files that come with data sets and are no documents of them.
@@ -80,7 +79,9 @@ class EntryFiles {
       choose();
     }
     for (SourceFile& file : found_.files) {
-      if (!is_read(file.as.format) || (file.as.compressed && is_token_format(file.as.format)))
+      const bool is_skipped = !one_file && file.as.format == FileFormat::binary;  // by the corpus
+      if ((!is_read(file.as.format) && !is_skipped) ||
+          (file.as.compressed && is_token_format(file.as.format)))
         refuse(file.path, file.as, text_key_);
       selected_.files.push_back(std::move(file));
     }
@@ -113,7 +114,7 @@ class EntryFiles {
   void choose_text() {
     for (SourceFile& file : found_.files)
       if (is_text_like(file.as.format)) file.as.format = FileFormat::text;
-    keep(is_read);
+    keep([](FileFormat format) { return is_read(format) || format == FileFormat::binary; });
   }
 
   template <class Condition>

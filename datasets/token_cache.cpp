@@ -36,7 +36,7 @@ fs::path named_by(std::string_view paths) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-// Whether the suffix, as it is, stands for the format.
+// Returns whether the suffix, with its case, stands for the format.
 bool is_promised(const SourceFile& file) {
   std::string_view name = file.path;
   for (const std::string_view suffix : {".gz", ".zst"})
@@ -44,7 +44,8 @@ bool is_promised(const SourceFile& file) {
   const FileFormat promised = name.ends_with(".jsonl")    ? FileFormat::jsonl
                               : name.ends_with(".packed") ? FileFormat::packed
                                                           : FileFormat::text;
-  return file.as.format == promised || file.as.format == FileFormat::unknown;
+  return file.as.format == promised || file.as.format == FileFormat::unknown ||
+         file.as.format == FileFormat::binary;  // skipped
 }
 
 std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,

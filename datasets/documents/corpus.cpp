@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "datasets/documents/files.h"
 #include "datasets/documents/jsonl.h"
@@ -17,8 +16,6 @@
 
 namespace rondo {
 namespace {
-
-constexpr std::size_t kSniffBytes = 8192;
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
@@ -41,13 +38,23 @@ Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBad
     files_.push_back(source);
     const std::string_view id = without_compression(source.id);
     if (source.as.format == FileFormat::unknown) files_.back().as = recognise(source.path, text_key_);
-    const FileFormat format = files_.back().as.format;
-    if (format == FileFormat::jsonl || format == FileFormat::json_lines) {
-      index_jsonl(file, id);
-    } else if (format == FileFormat::packed) {
-      index_packed(file);
-    } else {
-      index_text(file, id);
+    switch (files_.back().as.format) {
+      case FileFormat::jsonl:
+      case FileFormat::json_lines:
+        index_jsonl(file, id);
+        break;
+      case FileFormat::packed:
+        index_packed(file);
+        break;
+      case FileFormat::text:
+      case FileFormat::json:
+      case FileFormat::json_array:
+      case FileFormat::csv:
+      case FileFormat::tsv:
+        index_text(file, id);
+        break;
+      default:
+        if (skipped_binary_++ == 0) first_binary_ = source.path;
     }
   }
 }
@@ -93,15 +100,10 @@ void CorpusReader::fail_changed(const Document& document) const {
 
 void Corpus::index_text(std::uint32_t file, std::string_view id) {
   reader_.open(file);
-  char head[kSniffBytes];
-  const std::size_t bytes_read = reader_.read_at(0, head, sizeof head);
-  if (std::memchr(head, '\0', bytes_read) != nullptr) {
-    if (skipped_binary_++ == 0) first_binary_ = files_[file].path;
-  } else if (bytes_read == 0) {
+  if (const std::int64_t bytes = reader_.size(); bytes > 0)
+    documents_.push_back({stable_hash(id), file, 0, bytes, bytes});
+  else
     ++skipped_empty_;
-  } else {
-    documents_.push_back({stable_hash(id), file, 0, reader_.size(), reader_.size()});
-  }
 }
 
 void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
