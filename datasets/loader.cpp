@@ -100,18 +100,10 @@ class SampleReader {
     DataSummary sum;
     for (std::size_t k = 0; k < streams_.size(); ++k) {
       const SampleStream& stream = streams_[k];
-      const SourceCounts counts = sources_[k]->counts();
-      sum.files += counts.files;
+      sum += sources_[k]->counts();
       sum.documents += stream.documents();
       sum.tokens += stream.tokens_per_epoch();
       sum.samples_per_epoch += stream.samples_per_epoch();
-      sum.skipped_hidden += counts.skipped_hidden;
-      sum.skipped_binary += counts.skipped_binary;
-      sum.skipped_special += counts.skipped_special;
-      sum.skipped_empty += counts.skipped_empty;
-      sum.skipped_bad += counts.skipped_bad;
-      sum.notes.insert(sum.notes.end(), counts.notes.begin(), counts.notes.end());
-      sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
       const double share =
           static_cast<double>(blend_.samples_in_block(k)) / static_cast<double>(blend_.block());
       sum.sources.push_back(

@@ -34,6 +34,7 @@
 
 #include "datasets/context_split.h"
 #include "datasets/token_cache.h"
+#include "datasets/token_files/token_source.h"
 #include "datasets/tokenizer/tokenizer.h"
 
 namespace rondo {
@@ -102,15 +103,11 @@ struct DataState {
 // `sample` are not compared.
 void check_same_data(const DataState& saved, const DataState& current);
 
-// Counts of the data, for the log.
-struct DataSummary {
-  std::int64_t files = 0;              // text, JSONL, packed corpora and token files
+// Counts of the data, for the log. `files` are text, JSONL, packed corpora and token files.
+struct DataSummary : SourceCounts {
   std::int64_t documents = 0;          // of this split
   std::int64_t tokens = 0;             // N of one epoch, BOS and EOS included
   std::int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
-  std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
-  std::int64_t skipped_bad = 0;
-  std::vector<std::string> notes{}, warnings{};  // of SourceCounts
   struct Source {
     std::string path;
     double share = 1;            // of the samples

@@ -72,19 +72,8 @@ class JoinedSource final : public TokenSource {
   }
   SourceCounts counts() const override {
     SourceCounts sum;
-    for (const auto& part : parts_) {
-      const SourceCounts counts = part->counts();
-      sum.files += counts.files;
-      sum.skipped_binary += counts.skipped_binary;
-      sum.skipped_empty += counts.skipped_empty;
-      sum.skipped_bad += counts.skipped_bad;
-      sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
-    }
-    sum.skipped_hidden = path_counts_.skipped_hidden;
-    sum.skipped_binary += path_counts_.skipped_binary;
-    sum.skipped_special = path_counts_.skipped_special;
-    sum.notes = path_counts_.notes;
-    sum.warnings.insert(sum.warnings.end(), path_counts_.warnings.begin(), path_counts_.warnings.end());
+    for (const auto& part : parts_) sum += part->counts();
+    sum += path_counts_;
     return sum;
   }
   void set_path_counts(SourceCounts counts) { path_counts_ = std::move(counts); }

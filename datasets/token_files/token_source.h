@@ -21,6 +21,18 @@ struct SourceCounts {
   std::int64_t skipped_bad = 0;         // records of JSON lines
   std::vector<std::string> notes{};     // files that are left out
   std::vector<std::string> warnings{};  // skipped binary files and records, files that are listed twice
+
+  SourceCounts& operator+=(const SourceCounts& more) {
+    files += more.files;
+    skipped_hidden += more.skipped_hidden;
+    skipped_binary += more.skipped_binary;
+    skipped_special += more.skipped_special;
+    skipped_empty += more.skipped_empty;
+    skipped_bad += more.skipped_bad;
+    notes.insert(notes.end(), more.notes.begin(), more.notes.end());
+    warnings.insert(warnings.end(), more.warnings.begin(), more.warnings.end());
+    return *this;
+  }
 };
 
 class TokenSource {
