@@ -98,7 +98,7 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
 
 void inspect_text(const SourceFile& file, const InspectOptions& options) {
   TextSource source(std::vector<SourceFile>{file}, options.text_key,
-                    options.on_bad_record == "skip" ? OnBadRecord::skip : OnBadRecord::stop);
+                    value_named<OnBadRecord>("--on-bad-record", options.on_bad_record));
   const SourceCounts counts = source.counts();
   line(file.path);
   row("format", fmt::format("{}{}", name_of(file.as.format), file.as.compressed ? ", compressed" : ""));

@@ -70,7 +70,7 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
   flags.value("--part-size", "BYTES", flag::amount(&options.part_bytes, 1),
               "bytes of text per part, the most that a kill loses per thread (default 64 MiB)");
   if (!flags.read(args)) return false;
-  if (on_bad_record == "skip") options.on_bad_record = OnBadRecord::skip;
+  options.on_bad_record = value_named<OnBadRecord>("--on-bad-record", on_bad_record);
   options.input = fmt::format("{}", fmt::join(inputs, ","));
   options.threads = static_cast<int>(std::min<std::int64_t>(threads, 1024));
   return true;
