@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kFormatHeadBytes = 8192;
 constexpr std::size_t kFormatLineBytes = std::size_t{1} << 20;
-constexpr int kExaminedLines = 4;  // that are examined
+constexpr int kExaminedLines = 4;
 
 struct SignatureRow {
   FileFormat format;
@@ -65,9 +65,14 @@ constexpr std::array kTextNames = {SuffixRow{FileFormat::csv, ".csv"}, SuffixRow
 struct FormatRow {
   FileFormat format;
   const char* name;
-  // The next action. {0}: the path, {1}: the path without its suffix, {2}: the text key.
+  // The next action. {0}: the path, {1}: the path without its suffix, {2}: the text key, {3}: the
+  // argument of Python's csv that a TSV needs.
   const char* action = "";
 };
+constexpr const char* kConvertTable =
+    "Convert it: `python3 -c \"import csv, json; csv.field_size_limit(1 << 30); "
+    "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline='', "
+    "encoding='utf-8-sig'){3})]\" > '{1}.jsonl'`, and move it out of the data path";
 constexpr std::array kDescriptions = {
     FormatRow{FileFormat::unknown, "not examined"},
     FormatRow{FileFormat::text, "text"},
@@ -83,14 +88,8 @@ constexpr std::array kDescriptions = {
               "--text-key, names the field. `jq -c . '{0}' > '{1}.jsonl'` writes one value per line"},
     FormatRow{FileFormat::json_array, "JSON array",
               "Convert it: `jq -c '.[]' '{0}' > '{1}.jsonl'`, and move it out of the data path"},
-    FormatRow{FileFormat::csv, "CSV",
-              "Convert it: `python3 -c \"import csv, json; csv.field_size_limit(1 << 30); "
-              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline='', "
-              "encoding='utf-8-sig'))]\" > '{1}.jsonl'`, and move it out of the data path"},
-    FormatRow{FileFormat::tsv, "TSV",
-              "Convert it: `python3 -c \"import csv, json; csv.field_size_limit(1 << 30); "
-              "[print(json.dumps(row)) for row in csv.DictReader(open('{0}', newline='', "
-              "encoding='utf-8-sig'), delimiter='\\t')]\" > '{1}.jsonl'`, and move it out of the data path"},
+    FormatRow{FileFormat::csv, "CSV", kConvertTable},
+    FormatRow{FileFormat::tsv, "TSV", kConvertTable},
     FormatRow{FileFormat::parquet, "Parquet",
               "Convert it: `python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', "
               "orient='records', lines=True)\"`, and move it out of the data path"},
@@ -290,7 +289,8 @@ void refuse(const std::string& path, const Recognised& file, std::string_view te
               fmt::format("{}: {} is not supported{}. {}", path, row.name,
                           file.compressed ? fmt::format(" here. Unpack it to {} first", plain) : "",
                           fmt::format(fmt::runtime(headerless ? kHeaderless : row.action), plain,
-                                      has_dot ? plain.substr(0, dot) : plain, text_key)));
+                                      has_dot ? plain.substr(0, dot) : plain, text_key,
+                                      file.format == FileFormat::tsv ? ", delimiter='\\t'" : "")));
 }
 
 }  // namespace rondo

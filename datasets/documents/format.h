@@ -64,7 +64,7 @@ FileFormat recognise_head(std::string_view head, bool whole, std::string_view na
 // Throws Error(data) that says what the file is and how to make it readable.
 [[noreturn]] void refuse(const std::string& path, const Recognised& file, std::string_view text_key);
 
-// Whether `name` ends with `suffix`, which is in lower case.
+// Returns whether `name` ends with `suffix`, which is in lower case.
 bool has_suffix(std::string_view name, std::string_view suffix);
 
 }  // namespace rondo
