@@ -117,21 +117,13 @@ bool check_kind(const JsonView& model) {
   return false;
 }
 
-// Returns the ids of the tokens of one byte in the alphabet of ByteLevel; -1 for those without one.
-std::array<std::int32_t, 256> bytes_of_alphabet(const Vocabulary& ids) {
+// Returns the ids of the tokens of one byte, which token_of(byte) names; -1 for those without one.
+template <class Name>
+std::array<std::int32_t, 256> ids_of_bytes(const Vocabulary& ids, const Name& token_of) {
   std::array<std::int32_t, 256> byte_ids{};
   for (int byte = 0; byte < 256; ++byte) {
-    const auto id = ids.find(token_of_bytes(std::string(1, static_cast<char>(byte))));
+    const auto id = ids.find(token_of(byte));
     byte_ids[byte] = id == ids.end() ? -1 : id->second;
-  }
-  return byte_ids;
-}
-
-std::array<std::int32_t, 256> bytes_of_fallback(const Vocabulary& ids, bool byte_fallback) {
-  std::array<std::int32_t, 256> byte_ids{};
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto id = ids.find(fmt::format("<0x{:02X}>", byte));
-    byte_ids[byte] = !byte_fallback || id == ids.end() ? -1 : id->second;
   }
   return byte_ids;
 }
@@ -206,7 +198,8 @@ Vocabulary read_model(const JsonView& model, TokenizerFile& file) {
   for (const NormalizerStep& step : file.normalizer)
     file.maps_bytes |= step.kind == NormalizerStep::Kind::bytes;
   for (const SplitStage& stage : file.stages) file.maps_bytes |= stage.kind == SplitStage::Kind::bytes;
-  file.model.byte_ids = bytes_of_alphabet(ids);
+  file.model.byte_ids =
+      ids_of_bytes(ids, [](int byte) { return token_of_bytes(std::string(1, static_cast<char>(byte))); });
   const bool ends_in_bytes = !file.stages.empty() && file.stages.back().kind == SplitStage::Kind::bytes;
   const bool is_plain = characters.prefix.empty() && characters.suffix.empty();
   const bool drops = unknown.empty() && !characters.byte_fallback;
@@ -219,7 +212,10 @@ Vocabulary read_model(const JsonView& model, TokenizerFile& file) {
         file.model.whole_words.emplace_back(file.token_bytes[id], id);
     return ids;
   }
-  file.model.byte_ids = bytes_of_fallback(ids, characters.byte_fallback);
+  if (characters.byte_fallback)
+    file.model.byte_ids = ids_of_bytes(ids, [](int byte) { return fmt::format("<0x{:02X}>", byte); });
+  else
+    file.model.byte_ids.fill(-1);
   set_token_bytes(ids, characters.prefix, characters.suffix, file);
   if (ignore_merges) file.model.whole_words.assign(ids.begin(), ids.end());
   if (const auto id = ids.find(unknown); id != ids.end() && !unknown.empty()) characters.unknown = id->second;
