@@ -57,9 +57,12 @@ RONDO_DEVICE inline double polynomial(const double (&coefficients)[8], double x)
   return value;
 }
 
-// Returns the quantile of the standard normal distribution for 0 < p < 1, with a relative error of
-// about 1e-16 (AS 241, PPND16).
-RONDO_DEVICE inline double normal_quantile(double p) {
+// The quantile of the standard normal distribution for 0 < p < 1, with a relative error of about
+// 1e-16 (AS 241, PPND16). It has three formulas: for |p - 0.5| <= 0.425, and for the near and the
+// far tails in t = sqrt(-log(min(p, 1 - p))), up to and above 5.
+RONDO_DEVICE inline bool is_central(double p) { return p - 0.5 >= -0.425 && p - 0.5 <= 0.425; }
+
+RONDO_DEVICE inline double central_quantile(double p) {
   const double a[8] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
                        1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
                        3.3430575583588128105e+4, 2.5090809287301226727e+3};
@@ -71,6 +74,17 @@ RONDO_DEVICE inline double normal_quantile(double p) {
                        3.9307895800092710610e+4,
                        2.8729085735721942674e+4,
                        5.2264952788528545610e+3};
+  const double q = p - 0.5;
+  const double r = 0.180625 - q * q;
+  return q * polynomial(a, r) / polynomial(b, r);
+}
+
+RONDO_DEVICE inline double tail_argument(double p) {
+  const double q = p - 0.5;
+  return sqrt(-logarithm(q < 0 ? p : 1.0 - p));
+}
+
+RONDO_DEVICE inline double near_tail_quantile(double p, double t) {
   const double c[8] = {1.42343711074968357734e0,  4.63033784615654529590e0, 5.76949722146069140550e0,
                        3.64784832476320460504e0,  1.27045825245236838258e0, 2.41780725177450611770e-1,
                        2.27238449892691845833e-2, 7.74545014278341407640e-4};
@@ -82,6 +96,11 @@ RONDO_DEVICE inline double normal_quantile(double p) {
                        1.51986665636164571966e-2,
                        5.47593808499534494600e-4,
                        1.05075007164441684324e-9};
+  const double z = polynomial(c, t - 1.6) / polynomial(d, t - 1.6);
+  return p - 0.5 < 0 ? -z : z;
+}
+
+RONDO_DEVICE inline double far_tail_quantile(double p, double t) {
   const double e[8] = {6.65790464350110377720e0,  5.46378491116411436990e0,  1.78482653991729133580e0,
                        2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
                        2.71155556874348757815e-5, 2.01033439929228813265e-7};
@@ -93,15 +112,14 @@ RONDO_DEVICE inline double normal_quantile(double p) {
                        1.84631831751005468180e-5,
                        1.42151175831644588870e-7,
                        2.04426310338993978564e-15};
-  const double q = p - 0.5;
-  if (q >= -0.425 && q <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(a, r) / polynomial(b, r);
-  }
-  const double tail = sqrt(-logarithm(q < 0 ? p : 1.0 - p));
-  const double z = tail <= 5.0 ? polynomial(c, tail - 1.6) / polynomial(d, tail - 1.6)
-                               : polynomial(e, tail - 5.0) / polynomial(f, tail - 5.0);
-  return q < 0 ? -z : z;
+  const double z = polynomial(e, t - 5.0) / polynomial(f, t - 5.0);
+  return p - 0.5 < 0 ? -z : z;
+}
+
+RONDO_DEVICE inline double normal_quantile(double p) {
+  if (is_central(p)) return central_quantile(p);
+  const double t = tail_argument(p);
+  return t <= 5.0 ? near_tail_quantile(p, t) : far_tail_quantile(p, t);
 }
 
 // The draws of one parameter. Truncation maps the uniform number into [cdf(-cut), cdf(cut)] before
@@ -110,8 +128,8 @@ struct NormalDraws {
   double std, low, width;
   std::uint64_t seed, stream;
 
-  // Returns the element at this index of the whole parameter.
-  RONDO_DEVICE double at(std::int64_t index) const {
+  // Returns the probability whose quantile is the element at this index of the whole parameter.
+  RONDO_DEVICE double probability(std::int64_t index) const {
     const auto counter = static_cast<std::uint64_t>(index);
     const Words words =
         philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
@@ -120,8 +138,11 @@ struct NormalDraws {
     const std::uint64_t bits =
         (static_cast<std::uint64_t>(words.at[0]) << 20) ^ (words.at[1] >> 12);  // 52 bits
     const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-52;         // in (0, 1)
-    return std * normal_quantile(low + width * uniform);
+    return low + width * uniform;
   }
+
+  // Returns the element at this index of the whole parameter.
+  RONDO_DEVICE double at(std::int64_t index) const { return std * normal_quantile(probability(index)); }
 };
 
 }  // namespace rondo
