@@ -133,7 +133,7 @@ TEST_CASE("a JSONL file that changed in place after it was opened is an error th
   const std::string path = folder.write("a.jsonl", "{\"text\": \"line\\nline\"}\n");
   Corpus corpus(path);
   for (const char* changed : {"{\"text\": \"line\\qline\"}\n", "{\"text\": \"line--line\"}\n"}) {
-    folder.write("a.jsonl", changed);
+    write_text(path, changed);
     CHECK_THAT(data_error([&] { corpus.read(corpus.documents()[0], 0, 3); }),
                ContainsSubstring(path + ": changed while in use"));
   }

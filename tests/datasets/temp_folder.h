@@ -11,7 +11,9 @@ namespace rondo {
 
 class TempFolder : public Scratch {
  public:
+  // A new file each time: ext4 writes one that was truncated to disk when it is closed.
   std::string write(const std::string& name, const std::string& contents) const {
+    std::filesystem::remove(path(name));
     write_text(path(name), contents);
     return path(name);
   }
