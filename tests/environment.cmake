@@ -1,0 +1,1 @@
+set(ENV{OMP_WAIT_POLICY} passive)
