@@ -44,19 +44,24 @@ inline const Words kEager = {"--compile.enable=false"};
 inline const Words kInterpreter = {"--compile.executor=interpreter"};
 inline const Words kReplay = {"--compile.executor=replay"};
 
-// Runs a job that must end well.
+// A warm-up of two steps, and a validation after step 10.
+inline constexpr int kLadderSteps = 12;
+
+// Runs a job that must end well. Later flags win.
 inline void run_at(const Place& place, const Point& point, const std::string& name, const Words& flags) {
   INFO(point.name());
-  place.play(point.ranks, name, point.flags() + flags);
+  place.play(point.ranks, name, point.flags() + steps(kLadderSteps) + flags);
 }
 
-// Checks that two runs are equal on all 20 steps, including hashes of the whole state.
-inline void check_equal(const Place& place, const std::string& a, const std::string& b) {
+// Checks that two runs are equal on all their steps, including hashes of the whole state.
+inline void check_equal(const Place& place, const std::string& a, const std::string& b,
+                        int count = kLadderSteps) {
   const ProgramResult compared = place.compare(a, b);
   INFO(a << " and " << b << ":\n" << compared.output);
   CHECK(compared.exit_code == 0);
-  CHECK_THAT(compared.output, Catch::Matchers::ContainsSubstring(
-                                  "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
+  CHECK_THAT(compared.output,
+             Catch::Matchers::ContainsSubstring(fmt::format(
+                 "equal bit for bit on {0} steps (loss, grad_norm, lr; state_hash on {0})", count)));
 }
 
 // Checks a run whose numerics round differently: its replay has the interpreter's bits, and the

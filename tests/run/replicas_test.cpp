@@ -95,7 +95,7 @@ TEST_CASE("a resumed run of replicas has the bits of one that never stopped") {
   place.play(grid.ranks(), "straight", flags + steps(20));
   place.play(grid.ranks(), "stopped", flags + steps(12));
   place.play(grid.ranks(), "stopped", flags + steps(20));
-  check_equal(place, "straight", "stopped");
+  check_equal(place, "straight", "stopped", 20);
   check_same_tensors(place / "straight/checkpoint/step-20", place / "stopped/checkpoint/step-20");
 }
 
