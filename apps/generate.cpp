@@ -24,7 +24,7 @@ using Ids = std::vector<std::int32_t>;
 
 Ids prompt_ids(const Tokenizer& tokenizer, const std::string& prompt) {
   Ids ids;
-  if (const auto bos = tokenizer.bos()) ids.push_back(*bos);
+  if (const auto bos = tokenizer.bos(); bos && tokenizer.adds_bos()) ids.push_back(*bos);
   tokenizer.encode(prompt, ids);
   return ids;
 }

@@ -15,6 +15,8 @@ namespace rondo {
 struct AddedTokenRules {
   bool single_word = false;                      // counts only where no word goes on at either side
   bool takes_left = false, takes_right = false;  // takes the spaces at that side (lstrip, rstrip)
+  bool counted = false;
+  bool stays_text = false;  // counted; no other token is found in it
 };
 
 // A trie over bytes. After the last add() any thread may search.
@@ -31,22 +33,29 @@ class AddedTokens {
   Match find(std::string_view text, std::size_t from) const;
 
   // Calls token(id) for each token and gap(text) for each non-empty text between tokens, in order.
-  // REQUIRES: `text` is valid UTF-8.
+  // Returns how many tokens are counted. REQUIRES: `text` is valid UTF-8.
   template <class Gap, class Token>
-  void cut(std::string_view text, const Gap& gap, const Token& token) const {
+  std::int64_t cut(std::string_view text, const Gap& gap, const Token& token) const {
     std::size_t done = 0;
+    std::int64_t count = 0;
     for (std::size_t from = 0; from < text.size();) {
       Match match = find(text, from);
       if (match.token < 0) break;
       from = match.end;
       const Entry& entry = tokens_[match.token];
+      if (entry.rules.stays_text) {
+        ++count;
+        continue;
+      }
       if (has_rules_ && !apply(entry.rules, text, done, match)) continue;
       if (match.begin >= match.end) continue;  // the last token took it with its spaces
       if (match.begin > done) gap(text.substr(done, match.begin - done));
       token(entry.id);
+      count += entry.rules.counted;
       done = match.end;
     }
     if (done < text.size()) gap(text.substr(done));
+    return count;
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "datasets/tokenizer/split/byte_level.h"
@@ -49,7 +50,7 @@ class BpeTokenizer::Borrowed {
   std::unique_ptr<Scratch> scratch_;
 };
 
-BpeTokenizer::BpeTokenizer(TokenizerFile file)
+BpeTokenizer::BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens)
     : path_(std::move(file.path)),
       name_(fmt::format("bpe-{}-{:016x}", file.token_bytes.size(), file.fingerprint)),
       file_hash_(file.file_hash),
@@ -60,11 +61,20 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file)
       adds_space_(file.adds_space),
       bos_(file.bos),
       eos_(file.eos),
+      adds_bos_(file.adds_bos),
+      special_tokens_(special_tokens),
       normalizer_(file.normalizer),
       splitter_(file.stages),
       bpe_(std::move(file.model)) {
-  for (const AddedToken& token : file.added_tokens)
-    (token.normalized ? added_normalized_ : added_).add(token.pattern, token.id, token.rules);
+  for (const AddedToken& token : file.added_tokens) {
+    const bool is_control = token.special || token.id == bos_ || token.id == eos_;
+    if (is_control) control_tokens_.push_back(token.id);
+    AddedTokenRules rules = token.rules;
+    rules.stays_text = is_control && special_tokens == SpecialTokens::text;
+    rules.counted = is_control;
+    (token.normalized ? added_normalized_ : added_).add(token.pattern, token.id, rules);
+  }
+  std::sort(control_tokens_.begin(), control_tokens_.end());
 }
 
 BpeTokenizer::~BpeTokenizer() = default;
@@ -73,36 +83,48 @@ std::int32_t BpeTokenizer::eos() const {
   if (eos_) return *eos_;
   throw Error(
       ExitCode::data,
-      fmt::format("{}: there is no eos_token; name one in tokenizer_config.json in the same folder", path_));
+      fmt::format(
+          "{}: there is no eos_token; name one in tokenizer_config.json in the same folder, or what ends a "
+          "document in training.document_end (--document-end)",
+          path_));
 }
 
-void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+std::optional<std::int32_t> BpeTokenizer::id_of(std::string_view token) const {
+  for (std::size_t id = 0; id < token_bytes_.size(); ++id)
+    if (is_token_[id] && token_bytes_[id] == token) return static_cast<std::int32_t>(id);
+  return std::nullopt;
+}
+
+std::int64_t BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   Borrowed borrowed(*this);
   Scratch& scratch = borrowed.get();
+  std::int64_t spelled = 0;
   while (!text.empty()) {
     const std::size_t valid = valid_utf8_prefix(text);
-    if (valid > 0) encode_valid(text.substr(0, valid), scratch, out);
+    if (valid > 0) spelled += encode_valid(text.substr(0, valid), scratch, out);
     text.remove_prefix(valid);
     const std::size_t invalid = invalid_utf8_prefix(text);
     if (invalid > 0) encode_invalid(text.substr(0, invalid), scratch, out);
     text.remove_prefix(invalid);
   }
   if (scratch.bpe.dropped > 0) dropped_ += std::exchange(scratch.bpe.dropped, 0);
+  return spelled;
 }
 
-void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
-                                std::vector<std::int32_t>& out) const {
+std::int64_t BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
+                                        std::vector<std::int32_t>& out) const {
+  std::int64_t spelled = 0;
   const Splitter::Words encode_word = [&](std::string_view word) { bpe_.encode(word, scratch.bpe, out); };
   const auto token = [&](std::int32_t id) { out.push_back(id); };
   const auto encode_normalized = [&](std::string_view normalized, bool is_first) {
-    added_normalized_.cut(
+    spelled += added_normalized_.cut(
         normalized,
         [&](std::string_view plain) {
           splitter_.split(plain, is_first && plain.data() == normalized.data(), scratch.regex, encode_word);
         },
         token);
   };
-  added_.cut(
+  spelled += added_.cut(
       text,
       [&](std::string_view between) {
         const bool is_first = between.data() == text.data();
@@ -112,6 +134,7 @@ void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
         encode_normalized(scratch.normalized, is_first && keeps_first);
       },
       token);
+  return spelled;
 }
 
 void BpeTokenizer::encode_invalid(std::string_view bytes, Scratch& scratch,

@@ -1,8 +1,9 @@
 // The tokenizer of a tokenizer.json. Its ids are equal to those of Hugging Face's `tokenizers`,
 // encode(text, add_special_tokens=False).
 //
-// The strings of added tokens, e.g. <|end_of_text|>, become these tokens anywhere in a text, as in
-// the reference. A data set that contains them as plain text must escape them.
+// The strings of added tokens become these tokens anywhere in a text, as in the reference. With
+// SpecialTokens::text those of control tokens, e.g. <|end_of_text|>, are ordinary text, as with
+// encode_special_tokens in the reference.
 //
 // A byte or character without a token is dropped, as in the reference, and counted.
 //
@@ -27,15 +28,21 @@ namespace rondo {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  explicit BpeTokenizer(TokenizerFile file);
+  explicit BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens = SpecialTokens::token);
   ~BpeTokenizer() override;
 
   std::string name() const override { return name_; }
   std::uint64_t file_hash() const override { return file_hash_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(token_bytes_.size()); }
   std::optional<std::int32_t> bos() const override { return bos_; }
-  std::int32_t eos() const override;  // throws Error(data) if the files name none
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
+  bool adds_bos() const override { return adds_bos_; }
+  std::int32_t eos() const override;
+  bool has_eos() const override { return eos_.has_value(); }
+  std::vector<std::int32_t> control_tokens() const override { return control_tokens_; }
+  SpecialTokens special_tokens() const override { return special_tokens_; }
+  std::optional<std::int32_t> id_of(std::string_view token) const override;
+  std::string text_of(std::int32_t id) const override { return token_bytes_[id]; }
+  std::int64_t encode(std::string_view text, std::vector<std::int32_t>& out) const override;
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
   std::int64_t dropped() const override { return dropped_; }
 
@@ -47,7 +54,8 @@ class BpeTokenizer final : public Tokenizer {
   struct Scratch;  // the workspace of one call of encode(): 2 MiB
   class Borrowed;  // a workspace of scratches_, returned by the destructor
 
-  void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
+  // Returns how many control tokens the text spells.
+  std::int64_t encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
   void encode_invalid(std::string_view bytes, Scratch& scratch, std::vector<std::int32_t>& out) const;
 
   std::string path_, name_;
@@ -58,6 +66,9 @@ class BpeTokenizer final : public Tokenizer {
   bool words_are_mapped_;  // characters that are the bytes in the alphabet of ByteLevel
   bool adds_space_;
   std::optional<std::int32_t> bos_, eos_;
+  bool adds_bos_;
+  SpecialTokens special_tokens_;
+  std::vector<std::int32_t> control_tokens_;
   AddedTokens added_, added_normalized_;
   Normalizer normalizer_;
   Splitter splitter_;

@@ -237,6 +237,7 @@ void read_added_tokens(const JsonView& tokens, bool checks_ids, Vocabulary& ids,
     AddedToken token;
     token.content = view.at("content").text();
     token.normalized = view.flag("normalized", true);
+    token.special = view.flag("special", false);
     token.id = static_cast<std::int32_t>(view.at("id").integer(0, kMaxId));
     token.rules = {.single_word = view.flag("single_word", false),
                    .takes_left = view.flag("lstrip", false),

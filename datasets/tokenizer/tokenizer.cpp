@@ -7,10 +7,23 @@
 
 namespace rondo {
 
-void ByteTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+std::optional<std::int32_t> ByteTokenizer::id_of(std::string_view token) const {
+  if (token == "<bos>") return bos();
+  if (token == "<eos>") return eos();
+  if (token.size() != 1) return std::nullopt;
+  return static_cast<unsigned char>(token.front());
+}
+
+std::string ByteTokenizer::text_of(std::int32_t id) const {
+  if (id == bos()) return "<bos>";
+  return id == eos() ? "<eos>" : std::string(1, static_cast<char>(id));
+}
+
+std::int64_t ByteTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   const std::size_t before = out.size();
   out.resize(before + text.size());
   for (std::size_t i = 0; i < text.size(); ++i) out[before + i] = static_cast<unsigned char>(text[i]);
+  return 0;
 }
 
 void ByteTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) const {
@@ -21,9 +34,9 @@ void ByteTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) 
   }
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path) {
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path, SpecialTokens special_tokens) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
-  return std::make_unique<BpeTokenizer>(read_tokenizer_file(name_or_path));
+  return std::make_unique<BpeTokenizer>(read_tokenizer_file(name_or_path), special_tokens);
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size) {

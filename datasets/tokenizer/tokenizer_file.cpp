@@ -72,6 +72,7 @@ void read_ends(const std::string& bos_of_template, const Vocabulary& ids, Tokeni
     const JsonView config(document, source);
     file.bos = configured_id(config, "bos_token", ids);
     file.eos = configured_id(config, "eos_token", ids);
+    file.adds_bos = config.flag("add_bos_token", true);
   }
   if (file.bos || bos_of_template.empty()) return;  // a vocabulary may have an empty token
   if (const auto found = ids.find(bos_of_template); found != ids.end()) file.bos = found->second;

@@ -28,6 +28,7 @@ struct AddedToken {
   std::string pattern;
   std::int32_t id = 0;
   bool normalized = false;  // searched in normalized text, between the other added tokens
+  bool special = false;
   AddedTokenRules rules;
 };
 
@@ -42,6 +43,7 @@ struct TokenizerFile {
   bool maps_bytes = false;               // the words are in the alphabet of ByteLevel
   bool adds_space = false;               // decoded text begins with a space that was not in the original
   std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
+  bool adds_bos = true;                  // its add_bos_token
   std::uint64_t file_hash = 0;           // XXH3-64 of the tokenizer.json
   std::uint64_t fingerprint = 0;         // hash of everything that determines ids
 };

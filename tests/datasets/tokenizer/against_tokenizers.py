@@ -232,7 +232,9 @@ def check(encode_texts, name, folder, full):
         if kind != "corpus" and has_words:
             compare(encode_texts, path, "words", texts, word_lengths(PRE_TOKENIZERS[name], texts))
         if kind != "code points" or not has_words:
-            compare(encode_texts, path, "ids", texts, ids(tokenizer, texts))
+            for mode in ("ids", "plain_ids"):
+                tokenizer.encode_special_tokens = mode == "plain_ids"
+                compare(encode_texts, path, mode, texts, ids(tokenizer, texts))
         megabytes = sum(len(t.encode("utf-8")) for t in texts) / 1e6
         seconds = time.monotonic() - begin
         print(f"{name}: {kind}: {len(texts)} texts, {megabytes:.2f} MB, {seconds:.0f} s: no difference", flush=True)

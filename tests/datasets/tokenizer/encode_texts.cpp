@@ -1,5 +1,6 @@
 // Encodes texts from a file, for comparisons with other implementations (against_tokenizers.py).
 //   encode_texts TOKENIZER ids IN OUT      the ids of each text
+//   encode_texts TOKENIZER plain_ids IN OUT  the same, with control tokens as text
 //   encode_texts TOKENIZER decoded IN OUT  the bytes of each text, encoded and decoded
 //   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words of each text
 //   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts, the
@@ -66,7 +67,8 @@ Numbers decoded_bytes(const BpeTokenizer& tokenizer, const std::string& text) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const BpeTokenizer tokenizer(read_tokenizer_file(words.at(0)));
+  const BpeTokenizer tokenizer(read_tokenizer_file(words.at(0)),
+                               words.at(1) == "plain_ids" ? SpecialTokens::text : SpecialTokens::token);
   const std::vector<std::string> texts = read_texts(words.at(2));
   if (words.at(1) == "speed") {
     std::printf("%.6f\n", seconds_of_encoding(tokenizer, texts));
@@ -75,7 +77,7 @@ int run(const std::vector<std::string>& words) {
   std::ofstream out(words.at(3), std::ios::binary);
   for (const std::string& text : texts) {
     Numbers numbers;
-    if (words.at(1) == "ids")
+    if (words.at(1) == "ids" || words.at(1) == "plain_ids")
       tokenizer.encode(text, numbers);
     else if (words.at(1) == "decoded")
       numbers = decoded_bytes(tokenizer, text);

@@ -171,7 +171,9 @@ def check(encode_texts, name, folder, full):
     lines = source_texts()[3].split("\n")[:400]
     texts = list(code_point_texts(1 if full else 509)) + random_texts(10_000 if full else 500, seed=2) + lines
     texts += ["\n".join(lines), " x", "", " ", "  \n ", "x ", "<|end|> <|end|>  <|begin|> \n <mask>", "\u00e9" * 50 + "\u0301\u0323" * 50]
-    compare(encode_texts, path, "ids", texts, ids(tokenizer, texts))
+    for mode in ("ids", "plain_ids"):
+        tokenizer.encode_special_tokens = mode == "plain_ids"
+        compare(encode_texts, path, mode, texts, ids(tokenizer, texts))
     if options.get("round_trip"):
         # SentencePiece's mark for a space is decoded as one. "first" adds nothing before a space, and no decoder can tell.
         texts = [text for text in texts if not (options.get("fallback") and SPACE in text) and not (name == "mistral" and text.startswith(" "))]
