@@ -29,8 +29,9 @@ Corpus::Corpus(std::string_view paths) : Corpus(find_files(paths).files) {
         paths, files_.size(), skipped_binary_, skipped_empty_));
 }
 
-Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBadRecord on_bad_record)
-    : text_key_(std::move(text_key)), on_bad_record_(on_bad_record) {
+Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBadRecord on_bad_record,
+               std::string separator)
+    : text_key_(std::move(text_key)), on_bad_record_(on_bad_record), separator_(std::move(separator)) {
   files_.reserve(files.size());
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
@@ -41,9 +42,11 @@ Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBad
     switch (files_.back().as.format) {
       case FileFormat::jsonl:
       case FileFormat::json_lines:
+        refuse_separator(file);
         index_jsonl(file, id);
         break;
       case FileFormat::packed:
+        refuse_separator(file);
         index_packed(file);
         break;
       case FileFormat::text:
@@ -51,12 +54,29 @@ Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBad
       case FileFormat::json_array:
       case FileFormat::csv:
       case FileFormat::tsv:
-        index_text(file, id);
+        if (separator_.empty())
+          index_text(file, id);
+        else
+          index_separated(file, id);
         break;
       default:
         if (skipped_binary_++ == 0) first_binary_ = source.path;
     }
   }
+  if (!separator_.empty() && separators_ == 0 && !documents_.empty())
+    fail(
+        fmt::format("{}: the separator \"{}\" of training.document_separator, or --document-separator, is in "
+                    "no text file. Correct it, or leave it out",
+                    files_[documents_[0].file].path, separator_));
+}
+
+void Corpus::refuse_separator(std::uint32_t file) const {
+  if (separator_.empty()) return;
+  fail(fmt::format(
+      "{}: training.document_separator, or --document-separator, is for text files, and this one is "
+      "{}, which says itself where documents end. Leave the separator out, or tokenize the text "
+      "files with it by `rondo data tokenize`",
+      files_[file].path, name_of(files_[file].as.format)));
 }
 
 std::string_view CorpusReader::read(const Document& document, std::int64_t begin, std::int64_t end) {
@@ -104,6 +124,55 @@ void Corpus::index_text(std::uint32_t file, std::string_view id) {
     documents_.push_back({stable_hash(id), file, 0, bytes, bytes});
   else
     ++skipped_empty_;
+}
+
+// Scans in chunks of 4 MiB. The next chunk begins with what may be the first part of a separator, and
+// the line break before it.
+void Corpus::index_separated(std::uint32_t file, std::string_view id) {
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20, kLineBreakBytes = 2;
+  reader_.open(file);
+  std::string buffer;
+  std::size_t from = 0;                // in the buffer: the separator is not before it
+  std::int64_t offset = 0, begin = 0;  // in the file: of the buffer, of the document
+  std::int64_t number = 0;
+  const auto add = [&](std::int64_t end) {
+    ++number;
+    if (end > begin)
+      documents_.push_back(
+          {stable_hash(fmt::format("{}:{}", id, number)), file, begin, end - begin, end - begin});
+    return end > begin;
+  };
+  for (bool last = false; !last;) {
+    const std::size_t kept = buffer.size();
+    buffer.resize(kept + kChunkBytes);
+    buffer.resize(
+        kept + reader_.read_at(offset + static_cast<std::int64_t>(kept), buffer.data() + kept, kChunkBytes));
+    last = buffer.size() < kept + kChunkBytes;
+    std::size_t at;
+    while ((at = buffer.find(separator_, from)) != std::string::npos) {
+      std::size_t next = at + separator_.size();
+      if (!last && next + kLineBreakBytes > buffer.size()) break;
+      std::int64_t end = offset + static_cast<std::int64_t>(at);
+      for (const char c : {'\n', '\r'})
+        if (end > begin && buffer[static_cast<std::size_t>(end - offset - 1)] == c)
+          --end;
+        else
+          break;
+      skipped_empty_ += !add(end);
+      ++separators_;
+      const std::string_view after = std::string_view(buffer).substr(next, kLineBreakBytes);
+      next += after.starts_with('\n') ? 1 : after == "\r\n" ? 2 : 0;
+      begin = offset + static_cast<std::int64_t>(next);
+      from = next;
+    }
+    if (last) break;
+    from = std::max(from, std::min(at, buffer.size() - std::min(buffer.size(), separator_.size() - 1)));
+    const std::size_t done = from - std::min(from, kLineBreakBytes);
+    buffer.erase(0, done);
+    offset += static_cast<std::int64_t>(done);
+    from -= done;
+  }
+  if (!add(offset + static_cast<std::int64_t>(buffer.size())) && number == 1) ++skipped_empty_;
 }
 
 void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {

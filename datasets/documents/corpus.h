@@ -1,6 +1,7 @@
 // Indexes the documents of a data path, and reads any part of a document.
 //
-// A file is one document (text), one document per line (JSON lines: objects with a string field, by
+// A file is one document (text; with a separator, the documents between its occurrences), one
+// document per line (JSON lines: objects with a string field, by
 // default "text"), or a packed corpus (*.packed). Each may be compressed (text_file.h); its
 // documents are those of the decompressed file. Text files with a NUL in their first 8 KiB are
 // binary and skipped. Empty documents and blank lines are skipped too. A bad record, which is a line
@@ -30,7 +31,8 @@
 namespace rondo {
 
 struct Document {
-  // stable_hash of the id: the path below the named folder, in JSONL followed by ":<line>".
+  // stable_hash of the id: the path below the named folder, in JSONL followed by ":<line>", between
+  // separators by ":<number>" from 1.
   std::uint64_t id_hash = 0;
   std::uint32_t file = 0;
   std::int64_t offset = 0;        // of its stored bytes in the decompressed file
@@ -72,8 +74,11 @@ class Corpus {
   // that is missing, unreadable or malformed, and when there is no document.
   explicit Corpus(std::string_view paths);
   // Takes a list of files, which may have no documents. Recognises those of unknown format.
+  // `separator`: of the documents of a text file; "": none. It may be anywhere in a line. One line
+  // break before it and one after it belong to it. Throws Error(data) for JSON lines or a packed
+  // corpus with a separator, and where no text file has it.
   explicit Corpus(const std::vector<SourceFile>& files, std::string text_key = "text",
-                  OnBadRecord on_bad_record = OnBadRecord::stop);
+                  OnBadRecord on_bad_record = OnBadRecord::stop, std::string separator = "");
 
   const std::vector<Document>& documents() const { return documents_; }
   std::int64_t files() const { return static_cast<std::int64_t>(files_.size()); }
@@ -91,6 +96,8 @@ class Corpus {
 
  private:
   void index_text(std::uint32_t file, std::string_view id);
+  void index_separated(std::uint32_t file, std::string_view id);
+  void refuse_separator(std::uint32_t file) const;
   void index_jsonl(std::uint32_t file, std::string_view id);
   void index_json_line(std::uint32_t file, std::string_view id, std::int64_t number, std::int64_t offset,
                        std::string_view line);
@@ -103,10 +110,12 @@ class Corpus {
 
   const std::string text_key_;
   const OnBadRecord on_bad_record_;
+  const std::string separator_;
   std::vector<SourceFile> files_;
   CorpusReader reader_{files_};
   std::vector<Document> documents_;
   std::int64_t skipped_binary_ = 0, skipped_empty_ = 0, skipped_bad_ = 0;
+  std::int64_t separators_ = 0;  // in text files
   std::string first_binary_;
   std::map<std::string, BadRecords> bad_records_;  // by reason
 };
