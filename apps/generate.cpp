@@ -24,7 +24,9 @@ using Ids = std::vector<std::int32_t>;
 
 Ids prompt_ids(const Tokenizer& tokenizer, const std::string& prompt) {
   Ids ids;
-  if (const auto bos = tokenizer.bos(); bos && tokenizer.adds_bos()) ids.push_back(*bos);
+  const auto bos = tokenizer.bos();
+  const bool separates = bos && tokenizer.has_eos() && *bos == tokenizer.eos();  // is before a document
+  if (bos && (tokenizer.adds_bos() || separates)) ids.push_back(*bos);
   tokenizer.encode(prompt, ids);
   return ids;
 }
