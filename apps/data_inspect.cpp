@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kShownTokens = 16;
 constexpr std::int64_t kShownText = 48;  // tokens
 constexpr std::int64_t kScannedTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kScannedBytes = std::int64_t{4} << 20;
 
 // Escapes names and texts, which come from foreign files.
 void line(const std::string& text) { fmt::print("{}\n", printable(text)); }
@@ -29,7 +30,9 @@ void row(const char* label, const std::string& value) { line(fmt::format("  {:<1
 struct InspectOptions {
   bool verify = false;
   std::int64_t documents = 3;  // number of documents to show
-  std::string tokenizer, text_key = "text", on_bad_record = "stop";
+  std::string tokenizer, text_key = "text", on_bad_record = "stop", special_tokens = "text";
+  EndNames ends;
+  std::string document_separator;
 };
 
 // Returns the text in quotes and on one line.
@@ -77,6 +80,38 @@ void show_ids(TokenFile& file, bool all) {
                   part ? fmt::format(" in the first {} tokens; --verify reads all", kScannedTokens) : ""));
 }
 
+void show_ends(const TokenFile& file, const Tokenizer* tokenizer) {
+  const auto ends = file.ends();
+  if (!ends) return row("ends", "as stored; the format does not say");
+  const auto* rondo = dynamic_cast<const RondoTokens*>(&file);
+  const auto special_tokens = rondo == nullptr ? std::nullopt : rondo->special_tokens();
+  const auto id = [](const std::optional<std::int32_t>& token) {
+    return token ? fmt::to_string(*token) : "none";
+  };
+  row("ends", fmt::format("{} ({}, {}){}", shown(*ends, tokenizer), id(ends->begin), id(ends->end),
+                          special_tokens ? "; " + shown(*special_tokens, rondo->spelled()) : ""));
+}
+
+// Encodes the documents of text, only the first ones without options.verify, to count control tokens.
+void show_ends(Corpus& corpus, const Tokenizer& tokenizer, const InspectOptions& options) {
+  std::string line = shown(document_ends(options.ends, tokenizer), &tokenizer);
+  if (!tokenizer.control_tokens().empty()) {
+    std::int64_t spelled = 0, bytes = 0;
+    std::vector<std::int32_t> ids;
+    std::size_t count = 0;
+    for (; count < corpus.documents().size() && (options.verify || bytes < kScannedBytes); ++count) {
+      const Document& document = corpus.documents()[count];
+      ids.clear();
+      spelled += tokenizer.encode(corpus.read(document, 0, document.bytes), ids);
+      bytes += document.bytes;
+    }
+    line += "; " + shown(tokenizer.special_tokens(), spelled);
+    if (count < corpus.documents().size())
+      line += fmt::format(" in the first {} documents; --verify reads all", count);
+  }
+  row("ends", line);
+}
+
 void inspect_tokens(TokenFile& file, const InspectOptions& options) {
   line(file.path());
   row("format", file.format());
@@ -84,21 +119,29 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
   if (const auto* rondo = dynamic_cast<RondoTokens*>(&file)) {
     const TokenFileHeader& header = rondo->header();
     row("fingerprint", fmt::format("{:016x}", header.tokenizer_fingerprint));
-    row("bos, eos", fmt::format("{}, {}", header.bos < 0 ? "none" : fmt::to_string(header.bos), header.eos));
   }
+  const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(file, options.tokenizer);
+  show_ends(file, tokenizer.get());
   row("token", fmt::format("{} ({} bytes)", name_of(file.id_type()), bytes_of(file.id_type())));
   row("documents", fmt::to_string(file.documents()));
   row("tokens", fmt::to_string(file.total_tokens()));
   show_ids(file, options.verify);
-  show_documents(file, options.documents, tokenizer_of(file, options.tokenizer).get());
+  show_documents(file, options.documents, tokenizer.get());
   if (!options.verify) return;
   file.verify();
   row("verified", "whole");
 }
 
 void inspect_text(const SourceFile& file, const InspectOptions& options) {
+  const auto tokenizer =
+      load_tokenizer(options.tokenizer.empty() ? "bytes" : options.tokenizer,
+                     value_named<SpecialTokens>("--special-tokens", options.special_tokens));
+  const ByteTokenizer bytes_tokenizer;
+  const bool is_bytes = tokenizer->name() == bytes_tokenizer.name();
+  const DocumentEnds ends = document_ends(is_bytes ? options.ends : EndNames{}, bytes_tokenizer);
   TextSource source(std::vector<SourceFile>{file}, options.text_key,
-                    value_named<OnBadRecord>("--on-bad-record", options.on_bad_record));
+                    value_named<OnBadRecord>("--on-bad-record", options.on_bad_record), ends,
+                    options.document_separator);
   const SourceCounts counts = source.counts();
   line(file.path);
   row("format", fmt::format("{}{}", name_of(file.as.format), file.as.compressed ? ", compressed" : ""));
@@ -106,11 +149,11 @@ void inspect_text(const SourceFile& file, const InspectOptions& options) {
   if (counts.skipped_empty > 0) row("skipped", fmt::format("{} empty", counts.skipped_empty));
   std::int64_t bytes = 0;
   for (std::int64_t document = 0; document < source.documents(); ++document)
-    bytes += source.tokens(document) - 2;
+    bytes += source.tokens(document) - ends.count();
   row("documents", fmt::to_string(source.documents()));
   row("bytes", fmt::to_string(bytes));
-  const ByteTokenizer tokenizer;
-  show_documents(source, options.documents, &tokenizer);
+  show_ends(source.corpus(), *tokenizer, options);
+  show_documents(source, options.documents, &bytes_tokenizer);
 }
 
 }  // namespace
@@ -128,12 +171,23 @@ int run_data_inspect(const Arguments& args) {
                "read everything: checksums if the format has them, the whole index, every id");
   flags.value("--documents", "N", flag::amount(&options.documents, 0),
               "number of documents to show (default 3)");
-  flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
-              "tokenizer.json of the token files, or its folder, to show their text");
+  flags.value(
+      "--tokenizer", "PATH", flag::text(&options.tokenizer),
+      "tokenizer.json or its folder: shows the text of token files, and what it puts between documents of "
+      "text");
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
               "JSONL field of a document's text (default text)");
   flags.value("--on-bad-record", "stop|skip", flag::one_of(&options.on_bad_record, names_of<OnBadRecord>()),
               "effect of a JSONL line without that field (default stop)");
+  flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
+              "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
+  flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),
+              "token after each document (default auto: EOS)");
+  flags.value("--document-separator", "TEXT", flag::text(&options.document_separator),
+              "text between the documents of a text file, such as <|endoftext|>");
+  flags.value("--special-tokens", "text|token",
+              flag::one_of(&options.special_tokens, names_of<SpecialTokens>()),
+              "what text that spells a control token becomes (default text)");
   if (!flags.read(args)) return 0;
   for (const std::string& paths : words) {
     const SelectedFiles selected = select_files(paths, options.text_key);

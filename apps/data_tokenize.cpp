@@ -10,7 +10,7 @@
 #include "apps/data_commands.h"
 #include "datasets/select_files.h"
 #include "datasets/tokenize.h"
-#include "datasets/tokenizer/tokenizer.h"
+#include "datasets/tokenizer/document_ends.h"
 #include "support/flags/flags.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
@@ -41,21 +41,26 @@ class ProgressLine {
   Clock::time_point shown_ = start_;
 };
 
-// Parses the arguments. Returns false after printing --help. `tokenizer`: bytes, or a path.
-bool read_options(const Arguments& args, TokenizeOptions& options, std::string& tokenizer) {
+struct TokenizerOptions {
+  std::string path;  // or "bytes"
+  std::string special_tokens = "text";
+};
+
+// Parses the arguments. Returns false after printing --help.
+bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOptions& tokenizer) {
   std::vector<std::string> inputs;
   std::string on_bad_record = "stop";
   std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
       "Converts text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, to a token file "
-      "that\ntraining maps into memory. Each document is stored as BOS (if the tokenizer has one), its "
-      "tokens\nand EOS.",
+      "that\ntraining maps into memory. Each document is stored as --document-begin, its tokens and "
+      "--document-end.",
       "A killed command can be repeated: finished parts (in .NAME.tokens.parts) are kept. The output "
       "has\nthe same bytes for any number of threads. Until the end the parts double the disk space.\n\nExit "
       "code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
-  flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer), "a tokenizer.json, its folder, or bytes",
-              Need::required);
+  flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer.path),
+              "a tokenizer.json, its folder, or bytes", Need::required);
   flags.value("--input", "PATHS", flag::append(&inputs),
               "files, folders and globs, separated by commas; may be repeated", Need::required);
   flags.value("--output", "NAME.tokens", flag::text(&options.output), "file to write; must not exist",
@@ -64,6 +69,15 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
               "JSONL field of a document's text (default text)");
   flags.value("--on-bad-record", "stop|skip", flag::one_of(&on_bad_record, names_of<OnBadRecord>()),
               "effect of a JSONL line without that field (default stop)");
+  flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
+              "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
+  flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),
+              "token after each document (default auto: EOS)");
+  flags.value("--document-separator", "TEXT", flag::text(&options.document_separator),
+              "text between the documents of a text file, such as <|endoftext|>");
+  flags.value("--special-tokens", "text|token",
+              flag::one_of(&tokenizer.special_tokens, names_of<SpecialTokens>()),
+              "what text that spells a control token becomes (default text)");
   flags.value("--threads", "N", flag::amount(&threads, 1), "number of threads (default: all cores)");
   flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
               "maximum tokens per file, such as 1G: NAME-00000-of-00002.tokens ...");
@@ -80,9 +94,10 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
 
 int run_data_tokenize(const Arguments& args) {
   TokenizeOptions options;
-  std::string path;
-  if (!read_options(args, options, path)) return 0;
-  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
+  TokenizerOptions of_tokenizer;
+  if (!read_options(args, options, of_tokenizer)) return 0;
+  const auto special_tokens = value_named<SpecialTokens>("--special-tokens", of_tokenizer.special_tokens);
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(of_tokenizer.path, special_tokens);
   const SelectedFiles selected = select_files(options.input, options.text_key);
   options.files = selected.files;
   for (const std::string& note : selected.notes) log_info(note);
@@ -98,6 +113,8 @@ int run_data_tokenize(const Arguments& args) {
                          size_text(static_cast<std::int64_t>(static_cast<double>(result.bytes) / seconds)))
                  .c_str(),
              stdout);
+  fmt::print("documents: {}{}\n", shown(document_ends(options.ends, *tokenizer), tokenizer.get()),
+             tokenizer->control_tokens().empty() ? "" : "; " + shown(special_tokens, result.spelled));
   if (result.dropped > 0)
     fmt::print("left out: {} bytes or characters that have no token in the vocabulary\n", result.dropped);
   if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);

@@ -76,7 +76,7 @@ std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options)
 void prepare(Run& run, StoredModel& model) {
   run.device = take_device(run.config, run.environment);
   run.model = model.decoder();
-  run.tokenizer = load_tokenizer(run.config.training.tokenizer);
+  run.tokenizer = load_tokenizer(run.config.training.tokenizer, run.config.training.special_tokens);
   run.program = std::make_unique<StepProgram>(
       make_train_step(run.model, step_options(run.config, run.layout, 0)).validate,
       compile_request(run.config, run.device.type(), {}));

@@ -1,8 +1,8 @@
 // Makes the batches of training steps from text or token files. Plain C++, no LibTorch.
 //
 // Note [the data law]: row i of step s is a function of (documents, weights, seed, s, i) alone.
-//   1. A text document becomes BOS (if the tokenizer has one), its tokens, EOS. A document of a
-//      token file is its stored tokens. The documents of an epoch form one stream of N tokens, in
+//   1. A text document becomes its tokens between DocumentEnds. A document of a token file is its
+//      stored tokens. The documents of an epoch form one stream of N tokens, in
 //      an order drawn from (seed, epoch).
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T
 //      labels. An epoch has floor((N - 1) / T) samples. The tail that fills no sample is dropped;
@@ -106,7 +106,7 @@ void check_same_data(const DataState& saved, const DataState& current);
 // Counts of the data, for the log. `files` are text, JSONL, packed corpora and token files.
 struct DataSummary : SourceCounts {
   std::int64_t documents = 0;          // of this split
-  std::int64_t tokens = 0;             // N of one epoch, BOS and EOS included
+  std::int64_t tokens = 0;             // N of one epoch, those around documents included
   std::int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
   struct Source {
     std::string path;

@@ -64,7 +64,7 @@ class JoinedSource final : public TokenSource {
     part.read(number, begin, end, ids);
   }
   std::string identity() const override {  // does not depend on how files are cut into parts
-    std::set<std::string> identities;
+    std::set<std::string> identities = identities_;
     for (const auto& part : parts_) identities.insert(part->identity());
     std::string joined;
     for (const std::string& identity : identities) joined += (joined.empty() ? "" : ", ") + identity;
@@ -77,6 +77,8 @@ class JoinedSource final : public TokenSource {
     return sum;
   }
   void set_path_counts(SourceCounts counts) { path_counts_ = std::move(counts); }
+  // Adds what determines the tokens in addition to the identities of the parts.
+  void add_identities(const std::set<std::string>& identities) { identities_ = identities; }
 
  private:
   struct Place {
@@ -93,6 +95,7 @@ class JoinedSource final : public TokenSource {
   std::vector<std::int64_t> begins_;  // of each part's documents
   std::int64_t documents_ = 0;
   SourceCounts path_counts_;
+  std::set<std::string> identities_;
 };
 
 // A name says what a tokenizer.json means. A file may have the name that another version of the
@@ -101,7 +104,7 @@ bool is_made_with(const RondoTokens& file, const Tokenizer& tokenizer) {
   const TokenFileHeader& header = file.header();
   if (file.tokenizer() == tokenizer.name()) return true;
   return header.tokenizer_fingerprint != 0 && header.tokenizer_fingerprint == tokenizer.file_hash() &&
-         header.bos == tokenizer.bos().value_or(-1) && header.eos == tokenizer.eos();
+         is_standard(*file.ends(), tokenizer);
 }
 
 class Opener {
@@ -118,9 +121,13 @@ class Opener {
     add_tokens(named);
   }
 
-  std::vector<std::unique_ptr<TokenSource>> take() {
+  std::unique_ptr<JoinedSource> take(SourceCounts path_counts) {
     end_text();
-    return std::move(parts_);
+    auto joined = std::make_unique<JoinedSource>(std::move(parts_));
+    path_counts += counts_;
+    joined->set_path_counts(std::move(path_counts));
+    joined->add_identities(identities_);
+    return joined;
   }
 
  private:
@@ -132,7 +139,35 @@ class Opener {
                   fmt::format("{}: written with the tokenizer {}, but training.tokenizer is {}. Set "
                               "training.tokenizer to the tokenizer of the file, or tokenize the text again",
                               file->path(), file->tokenizer(), tokenizer_.name()));
+    if (rondo_tokens != nullptr) {
+      add_special_tokens(*rondo_tokens);
+      add_identity(*rondo_tokens->ends());
+    }
+    const auto ends = file->ends();
+    if (ends) check_ends(file->path(), *ends, options_.ends, tokenizer_);
+    counts_.ends.insert(ends ? shown(*ends, &tokenizer_)
+                             : fmt::format("as the {} files have them", file->format()));
     parts_.push_back(std::move(file));
+  }
+
+  // The ends of earlier versions add nothing, so that their checkpoints can be resumed.
+  void add_identity(const DocumentEnds& ends) {
+    if (!is_standard(ends, tokenizer_))
+      identities_.insert(fmt::format("ends {} {}", ends.begin.value_or(-1), ends.end.value_or(-1)));
+  }
+
+  void add_special_tokens(const RondoTokens& file) {
+    const auto stored = file.special_tokens();
+    if (!stored) return;
+    if (*stored != tokenizer_.special_tokens())
+      throw Error(
+          ExitCode::data,
+          fmt::format("{}: text that spells a control token became {} there, but training.special_tokens "
+                      "is \"{}\". Set it to \"{}\", or tokenize the text again",
+                      file.path(), *stored == SpecialTokens::text ? "text" : "the token",
+                      name_of(tokenizer_.special_tokens()), name_of(*stored)));
+    counts_.spelled = counts_.spelled.value_or(0) + file.spelled();
+    if (*stored == SpecialTokens::text && file.spelled() > 0) identities_.insert("control tokens are text");
   }
 
   // Adds the collected text files as one corpus. The byte tokenizer reads uncompressed text in
@@ -144,7 +179,11 @@ class Opener {
         dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
         std::none_of(text_.begin(), text_.end(), [](const SourceFile& file) { return file.as.compressed; });
     if (in_place) {
-      parts_.push_back(std::make_unique<TextSource>(text_, options_.text_key, options_.on_bad_record));
+      const DocumentEnds ends = document_ends(options_.ends, tokenizer_);
+      parts_.push_back(std::make_unique<TextSource>(text_, options_.text_key, options_.on_bad_record, ends,
+                                                    options_.document_separator));
+      counts_.ends.insert(shown(ends, &tokenizer_));
+      add_identity(ends);
     } else {
       const std::string tokens = cached_tokens(paths_, text_, tokenizer_, options_);
       add_tokens({{tokens, tokens}, open_rondo_tokens});
@@ -157,6 +196,8 @@ class Opener {
   const TextOptions& options_;
   std::vector<SourceFile> text_;
   std::vector<std::unique_ptr<TokenSource>> parts_;
+  SourceCounts counts_;  // what is around documents
+  std::set<std::string> identities_;
 };
 
 }  // namespace
@@ -182,12 +223,11 @@ std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer
   const SelectedFiles selected = select_files(paths, options.text_key);
   Opener opener(paths, tokenizer, options);
   for (NamedFile& named : name_files(selected.files)) opener.add(std::move(named));
-  auto joined = std::make_unique<JoinedSource>(opener.take());
-  joined->set_path_counts({.skipped_hidden = selected.skipped_hidden,
-                           .skipped_binary = selected.skipped_binary,
-                           .skipped_special = selected.skipped_special,
-                           .notes = selected.notes,
-                           .warnings = selected.warnings});
+  std::unique_ptr<JoinedSource> joined = opener.take({.skipped_hidden = selected.skipped_hidden,
+                                                      .skipped_binary = selected.skipped_binary,
+                                                      .skipped_special = selected.skipped_special,
+                                                      .notes = selected.notes,
+                                                      .warnings = selected.warnings});
   const SourceCounts counts = joined->counts();
   if (joined->documents() == 0)
     throw Error(

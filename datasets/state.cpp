@@ -19,8 +19,8 @@ void check_same_data(const DataState& saved, const DataState& current) {
   compare("shuffling", saved.shuffle, current.shuffle, "Set it back, or start a new run");
   compare("the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
           fmt::format("{:016x}", current.fingerprint),
-          "Files, their sizes, the weights, the holdout fraction or the tokenizer changed: restore them, or "
-          "start a new run");
+          "Files, their sizes, the weights, the holdout fraction, the tokenizer or what is between documents "
+          "changed: restore them, or start a new run");
   if (!problems.empty()) throw Error(ExitCode::data, fmt::format("{}", fmt::join(problems, "\n")));
 }
 

@@ -7,11 +7,12 @@ namespace rondo {
 void TextSource::read(std::int64_t number, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   const Document& document = at(number);
   if (begin >= end) return;
-  if (begin == 0) *ids++ = *tokenizer_.bos();
-  const std::int64_t first = std::max<std::int64_t>(begin, 1) - 1, last = std::min(end - 1, document.bytes);
+  const std::int64_t before = ends_.begin.has_value();  // tokens
+  if (begin < before) *ids++ = *ends_.begin;
+  const std::int64_t first = std::max(begin, before) - before, last = std::min(end - before, document.bytes);
   if (first < last)
     for (const char c : corpus_.read(document, first, last)) *ids++ = static_cast<unsigned char>(c);
-  if (end == tokens(number)) *ids = tokenizer_.eos();
+  if (ends_.end && end == tokens(number)) *ids = *ends_.end;
 }
 
 SourceCounts TextSource::counts() const {

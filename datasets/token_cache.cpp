@@ -1,11 +1,13 @@
 // The name of the file contains a hash of all inputs, so a lookup costs one stat per text file, and
-// nothing is ever invalidated. The process that tokenizes holds a lock on the folder. It checks for
+// nothing is ever invalidated. Options with the effect of earlier versions add nothing to the hash,
+// so that their files are used. The process that tokenizes holds a lock on the folder. It checks for
 // the file again after it has the lock, since a process of another node may have been first. The
 // file appears under its name only when it is complete, so waiting processes need no lock. A file
 // system without locks is accepted, as in PartsFolder.
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -54,10 +56,18 @@ std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tok
   std::uint64_t hash =
       stable_hash(fmt::format("{} {} {}{}", kTokenVersion, tokenizer.name(), options.text_key, skip));
   hash ^= files_hash(files);
+  if (const DocumentEnds ends = document_ends(options.ends, tokenizer); !is_standard(ends, tokenizer))
+    hash =
+        mix64(hash ^ stable_hash(fmt::format("ends {} {}", ends.begin.value_or(-1), ends.end.value_or(-1))));
+  if (const std::vector<std::int32_t> control = tokenizer.control_tokens();
+      !control.empty() && tokenizer.special_tokens() == SpecialTokens::text)
+    hash = mix64(hash ^ stable_hash(fmt::format("control tokens {} are text", fmt::join(control, " "))));
   // A format that the name does not promise, such as JSON lines in *.json.
   for (const SourceFile& file : files)
     if (const char* format = name_of(file.as.format); !is_promised(file))
       hash = mix64(hash ^ stable_hash(fmt::format("{} {}", file.id, format)));
+  if (!options.document_separator.empty())
+    hash = mix64(hash ^ stable_hash("separator " + options.document_separator));
   return mix64(hash);
 }
 
@@ -83,6 +93,8 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   job.output = output.string();
   job.text_key = options.text_key;
   job.on_bad_record = options.on_bad_record;
+  job.ends = options.ends;
+  job.document_separator = options.document_separator;
   job.may_be_empty = true;
   const Stopwatch time;
   double last_report_s = 0;

@@ -1,7 +1,7 @@
 // Tokenizes text once for training and keeps the result next to the data, as `rondo data tokenize`
 // writes it. The name of the token file contains a hash of its inputs: names, sizes, modification
-// times and formats of the files, the tokenizer, text_key and on_bad_record. So changed inputs have a new file,
-// and an outdated file is never used.
+// times and formats of the files, the tokenizer and the options that decide ids. So changed inputs
+// have a new file, and an outdated file is never used.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "datasets/documents/corpus.h"
-#include "datasets/tokenizer/tokenizer.h"
+#include "datasets/tokenizer/document_ends.h"
 
 namespace rondo {
 
@@ -21,6 +21,8 @@ struct TextOptions {
   // Whether this process tokenizes. One process per node does, and the others wait without a limit:
   // their launcher ends them when that one fails.
   bool makes_cache = true;
+  EndNames ends{};
+  std::string document_separator = "";
 };
 
 // Returns the path of the token file of `files`, which `paths` named. Tokenizes them under a lock

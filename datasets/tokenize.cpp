@@ -59,8 +59,11 @@ std::string job_of(const TokenizeOptions& options, const Corpus& corpus, const T
   const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
   for (const std::uint64_t value :
        {mark.fingerprint, static_cast<std::uint64_t>(mark.vocab_size),
-        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(options.part_bytes)})
+        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(options.part_bytes),
+        static_cast<std::uint64_t>(mark.ends.begin.value_or(-1)),
+        static_cast<std::uint64_t>(mark.ends.end.value_or(-1))})
     mix(value);
+  if (mark.special_tokens) mix(stable_hash(name_of(*mark.special_tokens)));
   for (const Document& document : corpus.documents()) {
     mix(document.id_hash);
     mix(static_cast<std::uint64_t>(document.bytes));
@@ -94,18 +97,21 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
   if (count == 0) return;
   throw Error(ExitCode::data,
               fmt::format("{}: the document at byte {} has {} bytes, and at most {} can be tokenized as one; "
-                          "documents that are too long: {}. Split them",
+                          "documents that are too long: {}. Split them; training.document_separator, or "
+                          "--document-separator, splits a text file",
                           corpus.sources()[longest->file].path, longest->offset, longest->bytes,
                           kMostDocumentBytes, count));
 }
 
-TokenizerMark mark_of(const Tokenizer& tokenizer) {
+TokenizerMark mark_of(const Tokenizer& tokenizer, const EndNames& ends) {
   std::string name = tokenizer.name();
   if (name.size() > kTokenizerNameBytes)
     throw Error(ExitCode::data,
                 fmt::format("the tokenizer's name \"{}\" has more than {} bytes", name, kTokenizerNameBytes));
-  return {std::move(name), tokenizer.file_hash(), tokenizer.vocab_size(), tokenizer.bos().value_or(-1),
-          tokenizer.eos()};
+  TokenizerMark mark{std::move(name), tokenizer.file_hash(), tokenizer.vocab_size(),
+                     document_ends(ends, tokenizer)};
+  if (!tokenizer.control_tokens().empty()) mark.special_tokens = tokenizer.special_tokens();
+  return mark;
 }
 
 // Encodes the documents of parts. One per thread.
@@ -125,20 +131,20 @@ class PartWriter {
     TokenFileWriter out(path, mark_, /*durable=*/false);
     for (std::size_t i = part.first; i < part.last; ++i) {
       const Document& document = corpus_.documents()[i];
-      if (const auto bos = tokenizer_.bos()) append(out, {*bos});
+      append(out, mark_.ends.begin);
       for (std::int64_t begin = 0; begin < document.bytes;) {
         if (stop.stop_requested()) return false;
         const std::int64_t end =
             can_cut(document) ? std::min(begin + kChunkBytes, document.bytes) : document.bytes;
         ids_.clear();
-        encode(document, reader_.read(document, begin, end));
+        out.add_spelled(encode(document, reader_.read(document, begin, end)));
         out.append(ids_);
         bytes += end - begin;
         tokens += static_cast<std::int64_t>(ids_.size());
         begin = end;
       }
-      append(out, {tokenizer_.eos()});
-      tokens += tokenizer_.bos() ? 2 : 1;
+      append(out, mark_.ends.end);
+      tokens += mark_.ends.count();
       out.end_document(document.id_hash);
     }
     out.finish();
@@ -148,9 +154,9 @@ class PartWriter {
  private:
   bool can_cut(const Document& document) const { return can_cut_ && document.stored_bytes == document.bytes; }
 
-  void encode(const Document& document, std::string_view text) {
+  std::int64_t encode(const Document& document, std::string_view text) {
     try {
-      tokenizer_.encode(text, ids_);
+      return tokenizer_.encode(text, ids_);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}: the document of {} bytes at byte {}: {}",
                                             corpus_.sources()[document.file].path, document.bytes,
@@ -158,8 +164,8 @@ class PartWriter {
     }
   }
 
-  static void append(TokenFileWriter& out, std::initializer_list<std::int32_t> ids) {
-    out.append({ids.begin(), ids.size()});
+  static void append(TokenFileWriter& out, const std::optional<std::int32_t>& id) {
+    if (id) out.append({&*id, 1});
   }
 
   const Corpus& corpus_;
@@ -189,8 +195,8 @@ class Run {
       : options_(options),
         tokenizer_(tokenizer),
         report_(report),
-        corpus_(text_files(options), options.text_key, options.on_bad_record),
-        mark_(mark_of(tokenizer)),
+        corpus_(text_files(options), options.text_key, options.on_bad_record, options.document_separator),
+        mark_(mark_of(tokenizer, options.ends)),
         dropped_before_(tokenizer.dropped()),
         parts_(cut_parts(corpus_.documents(), options.part_bytes)) {
     for (const Document& document : corpus_.documents()) total_bytes_ += document.bytes;
@@ -213,6 +219,7 @@ class Run {
                              .skipped_binary = corpus_.skipped_binary(),
                              .skipped_empty = corpus_.skipped_empty(),
                              .skipped_bad = corpus_.skipped_bad(),
+                             .spelled = spelled_,
                              .dropped = tokenizer_.dropped() - dropped_before_,
                              .warnings = corpus_.warnings()};
     folder.remove();
@@ -293,6 +300,7 @@ class Run {
     report_progress(true);
     if (parts.empty()) TokenFileWriter(names.emplace_back(options_.output), mark_, /*durable=*/true).finish();
     for (const RondoTokens& part : parts) {
+      spelled_ += part.spelled();
       for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
         if (!out) {
           names.push_back(
@@ -301,6 +309,7 @@ class Run {
         }
         copy_document(part, i, *out);
         out->end_document(part.id_hash(i));
+        if (i + 1 == part.documents()) out->add_spelled(part.spelled());
         if (document != lasts[names.size() - 1]) continue;
         out->finish();
         out.reset();
@@ -330,7 +339,7 @@ class Run {
   const TokenizerMark mark_;
   const std::int64_t dropped_before_;
   const std::vector<Part> parts_;
-  std::int64_t total_bytes_ = 0;
+  std::int64_t total_bytes_ = 0, spelled_ = 0;
   std::atomic<std::int64_t> bytes_ = 0, kept_bytes_ = 0, tokens_ = 0, kept_parts_ = 0;
 };
 

@@ -5,10 +5,13 @@
 // Each part is a token file that gets its name when it is complete. The parts are then joined into
 // the output, and the folder is removed. A second call with the same input and tokenizer keeps the
 // parts whose checksums hold. All parts are discarded if the input (paths, sizes, modification
-// times) or the tokenizer changed. Until the end, the parts take as much disk space as the output.
+// times), the tokenizer or the ends changed. Until the end, the parts take as much disk space as the
+// output.
 //
-// The output depends on the documents, the tokenizer and `shard_tokens` alone, not on threads,
-// parts or interruptions.
+// The output depends on the documents, the tokenizer, the ends and `shard_tokens` alone, not on
+// threads, parts or interruptions. Where there are several files, the number of spelled control
+// tokens in a header depends on `part_bytes` too: each part's number is in the file that has the
+// part's end. Their sum does not.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +21,7 @@
 
 #include "datasets/documents/corpus.h"
 #include "datasets/token_files/token_writer.h"
-#include "datasets/tokenizer/tokenizer.h"
+#include "datasets/tokenizer/document_ends.h"
 
 namespace rondo {
 
@@ -28,7 +31,9 @@ struct TokenizeOptions {
   std::string output;             // ends with .tokens
   std::string text_key = "text";  // field of a line of JSONL
   OnBadRecord on_bad_record = OnBadRecord::stop;
-  int threads = 0;  // 0: all cores
+  EndNames ends{};
+  std::string document_separator = "";  // of Corpus
+  int threads = 0;                      // 0: all cores
   // 0: one file, `output`. Otherwise a file ends with the document that brings it to at least this
   // many tokens, and NAME.tokens becomes NAME-00000-of-00002.tokens,
   // NAME-00001-of-00002.tokens, ...
@@ -49,6 +54,7 @@ struct TokenizeResult {
   std::vector<std::string> files;
   std::int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
   std::int64_t skipped_binary = 0, skipped_empty = 0, skipped_bad = 0;
+  std::int64_t spelled = 0;  // control tokens that the text spells
   std::int64_t dropped = 0;  // bytes or characters without a token, except in parts of an earlier run
   std::vector<std::string> warnings{};  // of Corpus
 };

@@ -128,6 +128,18 @@ const Fields& Training::fields() {
       field("on_bad_record", &Training::on_bad_record,
             "a line of JSONL that is no object with a string in text_key: stop with an error, or skip it and "
             "count it by its reason"),
+      field("document_begin", &Training::document_begin,
+            "token before each document of text: its text, or none; auto: BOS of the tokenizer, unless its "
+            "add_bos_token is false or BOS is the end",
+            {.check = not_empty}),
+      field("document_end", &Training::document_end,
+            "token after each document of text: its text, or none; auto: EOS of the tokenizer",
+            {.check = not_empty}),
+      field("document_separator", &Training::document_separator,
+            "text between the documents of a text file, such as <|endoftext|>; empty: a text file is one "
+            "document"),
+      field("special_tokens", &Training::special_tokens,
+            "what text that spells a control token, such as <|endoftext|>, becomes: text, or the token"),
       field("token_cache", &Training::token_cache,
             "folder for cached tokens of text data, for any tokenizer but bytes; empty: .rondo-tokens next "
             "to the data"),

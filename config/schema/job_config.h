@@ -18,6 +18,7 @@
 #include "config/schema/parallelism.h"
 #include "config/schema/watching.h"
 #include "datasets/documents/on_bad_record.h"
+#include "datasets/tokenizer/special_tokens.h"
 #include "ops/attention/attention_choice.h"
 #include "ops/float8/float8_recipe.h"
 #include "support/fields.h"
@@ -79,6 +80,9 @@ struct Training {
   std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
   std::string text_key = "text";
   OnBadRecord on_bad_record = OnBadRecord::stop;
+  std::string document_begin = "auto", document_end = "auto";  // auto, none, or the text of a token
+  std::string document_separator;                              // "": a text file is one document
+  SpecialTokens special_tokens = SpecialTokens::text;
   std::string token_cache;         // "": next to the data
   std::string tokenizer = "auto";  // see tokenizer_name (paths.h)
   std::int64_t local_batch_size = 8;

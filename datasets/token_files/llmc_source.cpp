@@ -48,6 +48,9 @@ class LlmcTokens final : public TokenFile {
 
   const char* format() const override { return kind_ == &kKinds[0] ? "llm.c, GPT-2" : "llm.c, Llama 3"; }
   IdType id_type() const override { return kind_->type; }
+  std::optional<DocumentEnds> ends() const override {
+    return DocumentEnds{static_cast<std::int32_t>(kind_->first), std::nullopt};
+  }
   std::int64_t documents() const override { return static_cast<std::int64_t>(begins_.size()); }
   std::int64_t total_tokens() const override { return total_; }
   std::int64_t tokens(std::int64_t document) const override {

@@ -27,6 +27,8 @@ RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
     fail(fmt::format("the header is damaged: its checksum differs. {}", kRemedy));
   if (header_.token_bytes != 2 && header_.token_bytes != 4)
     fail(fmt::format("a token has 2 or 4 bytes, not {}", header_.token_bytes));
+  if (header_.special_tokens > kNamesOf<SpecialTokens>.size())
+    fail(fmt::format("{} is no rule for control tokens. {}", header_.special_tokens, kRemedy));
   // Each count is bounded by the size of the file before it is multiplied, so no product overflows.
   const auto body = static_cast<std::uint64_t>(file_.size() - kTokenHeaderBytes);
   if (header_.tokens > body / header_.token_bytes || header_.documents > body / 16 ||
@@ -44,6 +46,16 @@ std::uint64_t RondoTokens::id_hash(std::int64_t document) const {
 
 std::string RondoTokens::tokenizer() const {
   return {header_.tokenizer, strnlen(header_.tokenizer, kTokenizerNameBytes)};
+}
+
+std::optional<DocumentEnds> RondoTokens::ends() const {
+  const auto token = [](std::int32_t id) { return id < 0 ? std::nullopt : std::optional(id); };
+  return DocumentEnds{token(header_.begin), token(header_.end)};
+}
+
+std::optional<SpecialTokens> RondoTokens::special_tokens() const {
+  if (header_.special_tokens == 0) return std::nullopt;
+  return static_cast<SpecialTokens>(header_.special_tokens - 1);
 }
 
 std::string RondoTokens::identity() const {

@@ -24,6 +24,10 @@ class RondoTokens final : public TokenFile {
   }
   std::uint64_t id_hash(std::int64_t document) const override;
   std::string tokenizer() const override;
+  std::optional<DocumentEnds> ends() const override;
+  // Returns what text that spells a control token became; nullopt if the file does not say.
+  std::optional<SpecialTokens> special_tokens() const;
+  std::int64_t spelled() const { return static_cast<std::int64_t>(header_.spelled); }
   std::string identity() const override;
   void verify() override;
   IdRange id_range(std::int64_t limit) override;  // the range of all tokens, from the header

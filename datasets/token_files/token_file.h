@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "datasets/documents/files.h"
 #include "datasets/token_files/token_source.h"
+#include "datasets/tokenizer/document_ends.h"
 #include "support/files/input_file.h"
 
 namespace rondo {
@@ -44,6 +46,8 @@ class TokenFile : public TokenSource {
   virtual std::int64_t total_tokens() const = 0;
   // Returns the tokenizer's name; "" if the file has none.
   virtual std::string tokenizer() const { return ""; }
+  // Returns the tokens before and after each document; nullopt if the format does not say.
+  virtual std::optional<DocumentEnds> ends() const { return std::nullopt; }
   // Reads the whole file and throws Error(data) for the first damage: checksums where the format
   // has them, the whole index and every id.
   virtual void verify();

@@ -1,14 +1,16 @@
 // A source of training tokens: documents of token ids, each with a length and a hash of its id.
 //
-// If a byte is a token, text is tokenized as it is read, with BOS before and EOS after each
-// document. For other tokenizers it is first written to a token file. A document of a token file is
-// its stored ids; no separator is added. The program that writes the file decides about separators:
-// `rondo data tokenize` writes BOS and EOS.
+// If a byte is a token, text is tokenized as it is read. For other tokenizers it is first written to
+// a token file. Both put the tokens of DocumentEnds before and after each document. A document of a
+// token file is its stored ids; nothing is added. The program that writes the file decides about
+// separators.
 //
 // A source is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,10 @@ namespace rondo {
 struct SourceCounts {
   std::int64_t files = 0;
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
-  std::int64_t skipped_bad = 0;         // records of JSON lines
+  std::int64_t skipped_bad = 0;  // records of JSON lines
+  std::set<std::string> ends{};  // what is around documents, e.g. "<bos> text <eos>"
+  // How many control tokens the text spells; nullopt where that is not known.
+  std::optional<std::int64_t> spelled{};
   std::vector<std::string> notes{};     // files that are left out
   std::vector<std::string> warnings{};  // skipped binary files and records, files that are listed twice
 
@@ -29,6 +34,8 @@ struct SourceCounts {
     skipped_special += more.skipped_special;
     skipped_empty += more.skipped_empty;
     skipped_bad += more.skipped_bad;
+    ends.insert(more.ends.begin(), more.ends.end());
+    if (more.spelled) spelled = spelled.value_or(0) + *more.spelled;
     notes.insert(notes.end(), more.notes.begin(), more.notes.end());
     warnings.insert(warnings.end(), more.warnings.begin(), more.warnings.end());
     return *this;

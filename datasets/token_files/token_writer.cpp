@@ -33,12 +33,13 @@ void widen_range(const std::byte* ids, std::size_t count, TokenFileHeader& heade
 
 TokenFileWriter::TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable)
     : file_(std::move(path), FileUse::output), durable_(durable), hash_(XXH3_createState()) {
-  RONDO_ASSERT(mark.name.size() <= kTokenizerNameBytes, "the name of a tokenizer is at most 176 bytes");
+  RONDO_ASSERT(mark.name.size() <= kTokenizerNameBytes, "the name of a tokenizer is at most 160 bytes");
   std::memcpy(header_.magic, kTokenMagic, sizeof header_.magic);
   header_.version = kTokenVersion;
   header_.token_bytes = mark.vocab_size <= kIdsIn2Bytes ? 2 : 4;
-  header_.bos = mark.bos;
-  header_.eos = mark.eos;
+  header_.begin = mark.ends.begin.value_or(-1);
+  header_.end = mark.ends.end.value_or(-1);
+  if (mark.special_tokens) header_.special_tokens = 1 + static_cast<std::uint32_t>(*mark.special_tokens);
   header_.least_id = std::numeric_limits<std::uint32_t>::max();
   header_.tokenizer_fingerprint = mark.fingerprint;
   std::memcpy(header_.tokenizer, mark.name.data(), mark.name.size());

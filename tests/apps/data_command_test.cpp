@@ -9,6 +9,7 @@
 #include <random>
 
 #include "apps/run_program.h"
+#include "tests/datasets/control_tokenizer.h"
 #include "tests/datasets/token_bytes.h"
 #include "tests/runs/metrics/scratch.h"
 
@@ -132,7 +133,7 @@ TEST_CASE("tokenize makes a file that inspect explains and verifies") {
                            "  format      Rondo tokens, version 1\n"
                            "  tokenizer   byte\n"
                            "  fingerprint 0000000000000000\n"
-                           "  bos, eos    256, 257\n"
+                           "  ends        <bos> text <eos> (256, 257)\n"
                            "  token       u16 (2 bytes)\n"
                            "  documents   2\n"
                            "  tokens      15\n"
@@ -147,6 +148,47 @@ TEST_CASE("tokenize makes a file that inspect explains and verifies") {
   const ProgramResult bad = data({"inspect", (place / "out.tokens").string(), "--verify"});
   CHECK(bad.exit_code == 4);
   CHECK_THAT(bad.output, ContainsSubstring("the tokens are damaged: their checksum differs"));
+}
+
+TEST_CASE(
+    "tokenize and inspect say in one line what is between documents, and how often text spells a token") {
+  const Scratch place;
+  write_text(place / "in.jsonl", "{\"text\": \"hello<|end|>\"}\n");
+  write_text(place / "t/tokenizer.json", kControlTokenizer);
+  write_text(place / "t/tokenizer_config.json", kBosIsEos);
+  const std::string in = (place / "in.jsonl").string(), out = (place / "out.tokens").string(),
+                    tokenizer = (place / "t").string();
+  const std::string line = "text <|end|>; text that spells a control token stays text (1 such)\n";
+  CHECK_THAT(data({"inspect", in, "--tokenizer", tokenizer}).output,
+             ContainsSubstring("  ends        " + line));
+  CHECK_THAT(data({"tokenize", "--tokenizer", tokenizer, "--input", in, "--output", out}).output,
+             ContainsSubstring("\ndocuments: " + line));
+  CHECK_THAT(
+      data({"inspect", out}).output,
+      ContainsSubstring("  ends        text 11 (none, 11); text that spells a control token stays text (1 "
+                        "such)\n"));
+  const std::string other = (place / "other.tokens").string();
+  CHECK_THAT(
+      data({"tokenize", "--tokenizer", tokenizer, "--input", in, "--output", other, "--special-tokens",
+            "token", "--document-begin", "<|end|>", "--document-end", "none"})
+          .output,
+      ContainsSubstring("\ndocuments: <|end|> text; text that spells a control token becomes it (1 such)\n"));
+  CHECK_THAT(data({"inspect", other}).output, ContainsSubstring("document 0  6 tokens: 11 10 2 2 3 11\n"));
+  const ProgramResult refused = data({"inspect", in, "--document-end", "<eox>"});
+  CHECK(refused.exit_code == 4);
+  CHECK_THAT(refused.output, ContainsSubstring("did you mean <eos>?"));
+}
+
+TEST_CASE("tokenize and inspect read the documents of one text file between separators") {
+  const Scratch place;
+  write_text(place / "s.txt", "one\n<|endoftext|>\ntwo\n<|endoftext|>\n");
+  const std::string in = (place / "s.txt").string(), out = (place / "out.tokens").string();
+  const ProgramResult text = data({"inspect", in, "--document-separator", "<|endoftext|>"});
+  CHECK_THAT(text.output, ContainsSubstring("  documents   2\n  bytes       6\n"));
+  CHECK_THAT(data({"tokenize", "--tokenizer", "bytes", "--input", in, "--output", out, "--document-separator",
+                   "<|endoftext|>"})
+                 .output,
+             ContainsSubstring("10 tokens in 2 documents from 6 B of text"));
 }
 
 TEST_CASE("inspect knows every format") {

@@ -61,14 +61,14 @@ inline std::string rondo_bytes(const Documents& documents, const std::string& to
   }
   std::string name = tokenizer;
   name.resize(kTokenizerNameBytes);
-  const std::string header = "rondotok" + bytes_of_value(std::uint32_t{1}) +
-                             bytes_of_value(std::uint32_t{vocab <= 65536 ? 2u : 4u}) +
-                             bytes_of_value(std::uint64_t{documents.size()}) +
-                             bytes_of_value(std::uint64_t{ids.size()}) + bytes_of_value(std::int32_t{256}) +
-                             bytes_of_value(std::int32_t{257}) + bytes_of_value(least) +
-                             bytes_of_value(greatest) + bytes_of_value(std::uint64_t{0}) +
-                             bytes_of_value(std::uint64_t{XXH3_64bits(tokens.data(), tokens.size())}) +
-                             bytes_of_value(std::uint64_t{XXH3_64bits(index.data(), index.size())}) + name;
+  const std::string header =
+      "rondotok" + bytes_of_value(std::uint32_t{1}) +
+      bytes_of_value(std::uint32_t{vocab <= 65536 ? 2u : 4u}) +
+      bytes_of_value(std::uint64_t{documents.size()}) + bytes_of_value(std::uint64_t{ids.size()}) +
+      bytes_of_value(std::int32_t{256}) + bytes_of_value(std::int32_t{257}) + bytes_of_value(least) +
+      bytes_of_value(greatest) + bytes_of_value(std::uint64_t{0}) +
+      bytes_of_value(std::uint64_t{XXH3_64bits(tokens.data(), tokens.size())}) +
+      bytes_of_value(std::uint64_t{XXH3_64bits(index.data(), index.size())}) + name + std::string(16, '\0');
   tokens.resize((tokens.size() + 7) / 8 * 8);
   return header + bytes_of_value(std::uint64_t{XXH3_64bits(header.data(), header.size())}) + tokens + index;
 }

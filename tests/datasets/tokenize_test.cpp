@@ -115,7 +115,7 @@ TEST_CASE("a tokenizer without BOS puts EOS alone around a document") {
   CHECK(result.tokens == 3);
   const auto file = open_rondo_tokens({folder.path("out.tokens"), ""}, {});
   CHECK(read_all(*file) == Documents{{100'097, 'b', 100'511}});
-  CHECK(dynamic_cast<RondoTokens&>(*file).header().bos == -1);
+  CHECK(dynamic_cast<RondoTokens&>(*file).header().begin == -1);
 }
 
 TEST_CASE(

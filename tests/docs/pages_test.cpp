@@ -102,7 +102,8 @@ std::string mib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<doub
 
 TEST_CASE("README shows how a run of the debug model begins") {
   const std::string output = std::regex_replace(run().result.output, std::regex(kRoot.string() + "/"), "");
-  for (const char* from : {"model: llama3", "layout: 2 ranks", "held out for validation:", "memory: "})
+  for (const char* from :
+       {"model: llama3", "layout: 2 ranks", "documents: ", "held out for validation:", "memory: "})
     must_have("README.md", line_with(output, from));
   for (const auto& [from, to] :
        {std::pair("compiled: train_step", " in "), std::pair("data: ", "; this run")}) {

@@ -3,10 +3,12 @@
 #include "trainer/observe/start_and_end.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
 #include "config/derived/paths.h"
+#include "datasets/tokenizer/document_ends.h"
 #include "support/text/printable.h"
 #include "support/text/size_text.h"
 
@@ -23,6 +25,12 @@ double epochs(const DataSummary& data, std::int64_t steps) {
   for (const DataSummary::Source& source : data.sources)
     most = std::max(most, static_cast<double>(steps) / source.steps_per_epoch);
   return most;
+}
+
+std::string documents_text(const JobConfig& config, const DataSummary& data) {
+  return fmt::format(
+      "{}{}", fmt::join(data.ends, " and "),
+      data.spelled ? "; " + shown(config.training.special_tokens, *data.spelled) : std::string());
 }
 
 std::string held_out_line(const JobConfig& config, const DataSummary& training,
@@ -83,7 +91,10 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
       fmt::format("data: {} with {} tokens in {}; this run takes {} tokens, {:.2g} epochs",
                   plural(training.documents, "document"), count_text(training.tokens), training_path(config),
                   count_text(tokens_of_run), epochs(training, config.training.steps))};
+  if (!training.ends.empty()) lines.push_back("documents: " + documents_text(config, training));
   if (validation == nullptr) return lines;
+  if (validation->ends != training.ends)
+    lines.push_back("documents of validation: " + documents_text(config, *validation));
   if (validation_path(config).empty())
     lines.push_back(held_out_line(config, training, *validation));
   else

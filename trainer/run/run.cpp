@@ -99,7 +99,7 @@ void open(Run& run) {
   run.model = make_decoder(config.model.name, config.model.sizes);
   // Shorter than the timeout of the ranks that wait for this one.
   set_read_patience(std::min(kReadPatience, std::chrono::seconds(config.comm.train_timeout_seconds) / 2));
-  run.tokenizer = load_tokenizer(tokenizer_name(config));
+  run.tokenizer = load_tokenizer(tokenizer_name(config), config.training.special_tokens);
   check_vocabulary(*run.tokenizer, run.model->vocabulary());
   run.data = std::make_unique<DataLoader>(training_data(config, run.layout, run.environment), *run.tokenizer);
   if (config.validation.enable)

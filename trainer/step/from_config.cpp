@@ -160,8 +160,12 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   DataOptions o;
   o.path = training_path(c);
   o.weights = c.training.dataset_weights;
-  o.text = {c.training.text_key, c.training.on_bad_record, c.training.token_cache,
-            environment.local_rank == 0};
+  o.text = {c.training.text_key,
+            c.training.on_bad_record,
+            c.training.token_cache,
+            environment.local_rank == 0,
+            {c.training.document_begin, c.training.document_end},
+            c.training.document_separator};
   o.holdout_fraction =
       c.validation.enable && validation_path(c).empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
