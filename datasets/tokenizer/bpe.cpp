@@ -24,12 +24,12 @@ Bpe::Bpe(BpeModel model) : byte_ids_(model.byte_ids), characters_(std::move(mode
   const std::size_t size = std::bit_ceil(2 * model.merges.size() + 2);
   slots_.resize(size);
   shift_ = 64 - std::countr_zero(size);
-  for (std::uint32_t rank = 0; rank < model.merges.size(); ++rank) {
-    const BpeMerge& merge = model.merges[rank];
+  for (std::uint32_t index = 0; index < model.merges.size(); ++index) {
+    const BpeMerge& merge = model.merges[index];
     const std::uint64_t pair = pair_of(merge.left, merge.right);
     std::size_t i = first_slot(pair);
     while (slots_[i].pair != pair && slots_[i].pair != kNoPair) i = (i + 1) % size;
-    slots_[i] = {pair, rank, merge.merged};
+    slots_[i] = {pair, model.token_ranks.empty() ? index : model.token_ranks[merge.merged], merge.merged};
   }
   whole_words_.insert(model.whole_words.begin(), model.whole_words.end());
 }

@@ -34,6 +34,9 @@ struct BpeCharacters {
 struct BpeModel {
   std::array<std::int32_t, 256> byte_ids{};  // of the tokens of one byte; -1: dropped
   std::vector<BpeMerge> merges;              // by rank; the last rank counts for a repeated pair
+  // By id: the rank of all merges to the token, the leftmost of which comes first. Empty: a merge's
+  // rank is its index.
+  std::vector<std::uint32_t> token_ranks;
   // Bytes and ids of the tokens that match whole words before any merge (ignore_merges);
   // otherwise empty.
   std::vector<std::pair<std::string, std::int32_t>> whole_words;

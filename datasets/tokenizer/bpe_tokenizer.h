@@ -1,5 +1,6 @@
-// The tokenizer of a tokenizer.json. Its ids are equal to those of Hugging Face's `tokenizers`,
-// encode(text, add_special_tokens=False).
+// The tokenizer of a file. The ids of a tokenizer.json are equal to those of Hugging Face's
+// `tokenizers`, encode(text, add_special_tokens=False), which is the reference below. rank_file.h,
+// tekken.h and sentencepiece.h name those of other formats.
 //
 // The strings of added tokens become these tokens anywhere in a text, as in the reference. With
 // SpecialTokens::text those of control tokens, e.g. <|end_of_text|>, are ordinary text, as with

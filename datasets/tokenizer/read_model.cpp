@@ -19,21 +19,10 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kMaxId = (1 << 21) - 1;
-constexpr std::size_t kMostProblems = 20;
-
-bool has_many_problems(const JsonView& view) { return view.source().problems->size() >= kMostProblems; }
-
 bool is_byte_of_utf8(int byte) { return byte != 0xC0 && byte != 0xC1 && byte < 0xF5; }
 
 void claim(const JsonView& view, std::int32_t id, TokenizerFile& file) {
-  const auto index = static_cast<std::size_t>(id);
-  if (index >= file.is_token.size()) {
-    file.is_token.resize(index + 1);
-    file.token_bytes.resize(index + 1);
-  }
-  if (file.is_token[index]) view.refuse("another token has this id");
-  file.is_token[index] = true;
+  if (!claim_id(id, file)) view.refuse("another token has this id");
 }
 
 Vocabulary read_vocabulary(const JsonView& vocab, TokenizerFile& file) {

@@ -2,17 +2,9 @@
 // Problems go to the views' source, at most about kMostProblems of one part.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <unordered_map>
-
-#include "datasets/tokenizer/tokenizer_file.h"
-#include "support/text/json_view.h"
+#include "datasets/tokenizer/format_parts.h"
 
 namespace rondo {
-
-// Maps tokens, as the file writes them, to ids.
-using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 
 // Reads `model` into file.model, file.token_bytes and file.is_token. REQUIRES: file.normalizer and
 // file.stages are read. Removes a last stage of Kind::bytes if the model encodes bytes itself.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "datasets/tokenizer/bpe_tokenizer.h"
 #include "support/error.h"
 
@@ -37,6 +39,17 @@ void ByteTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path, SpecialTokens special_tokens) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
   return std::make_unique<BpeTokenizer>(read_tokenizer_file(name_or_path), special_tokens);
+}
+
+std::string tokenizer_notice(const std::string& name_or_path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(name_or_path, error)) return "";
+  std::string others;
+  const std::vector<std::filesystem::path> files = tokenizer_files_in(name_or_path);
+  for (std::size_t i = 1; i < files.size(); ++i)
+    others += (others.empty() ? "" : ", ") + files[i].filename().string();
+  if (others.empty()) return "";
+  return fmt::format("tokenizer: {} is read, not {}; name a file to read another", files[0].string(), others);
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size) {

@@ -20,7 +20,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   // Equal for two tokenizers if and only if they give the same ids.
   virtual std::string name() const = 0;
-  virtual std::uint64_t file_hash() const { return 0; }  // XXH3-64 of its tokenizer.json; 0 without one
+  virtual std::uint64_t file_hash() const { return 0; }  // XXH3-64 of its file; 0 without one
   virtual std::int64_t vocab_size() const = 0;           // ids are in [0, vocab_size)
   virtual std::optional<std::int32_t> bos() const = 0;
   virtual bool adds_bos() const { return true; }  // whether BOS begins a text: add_bos_token
@@ -55,10 +55,14 @@ class ByteTokenizer final : public Tokenizer {
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 };
 
-// Returns the byte tokenizer for "bytes"; otherwise reads a tokenizer.json, or the one in a folder.
-// Throws Error(data) naming the file and what is wrong with it.
+// Returns the byte tokenizer for "bytes"; otherwise reads the file of a tokenizer, or the first one
+// in a folder (tokenizer_file.h). Throws Error(data) naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path,
                                           SpecialTokens special_tokens = SpecialTokens::token);
+
+// Returns which file load_tokenizer reads and which it leaves out, for the log; "" if it leaves out
+// none.
+std::string tokenizer_notice(const std::string& name_or_path);
 
 // Throws Error(data) unless the model has an embedding row for every id of the tokenizer.
 void check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size);

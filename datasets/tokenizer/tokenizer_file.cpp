@@ -8,12 +8,17 @@
 #include <fmt/ranges.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
 #include "datasets/tokenizer/normalize/read_normalizer.h"
+#include "datasets/tokenizer/rank_file.h"
 #include "datasets/tokenizer/read_model.h"
+#include "datasets/tokenizer/sentencepiece.h"
 #include "datasets/tokenizer/split/split_stages.h"
+#include "datasets/tokenizer/tekken.h"
 #include "support/error.h"
 #include "support/files/file.h"
 #include "support/text/json_view.h"
@@ -23,7 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxFileBytes = std::int64_t{256} << 20;
+constexpr std::array<std::string_view, 4> kTokenizerNames = {"tokenizer.json", "tiktoken.model",
+                                                             "tokenizer.model", kTekken};
 
 // Returns the special token that a template puts before a text, "" without one. The first template
 // of a Sequence counts.
@@ -56,26 +62,32 @@ std::string template_bos(const JsonView& processor, int depth) {
 
 // Returns the id of bos_token or eos_token: a string, or an object with a string "content".
 std::optional<std::int32_t> configured_id(const JsonView& config, const std::string& key,
-                                          const Vocabulary& ids) {
+                                          const Vocabulary& ids, const TokenizerFile& file) {
   const std::optional<JsonView> value = config.find(key);
   if (!value) return std::nullopt;
   const JsonView name = value->raw().is_object() ? value->at("content") : *value;
   const auto found = ids.find(name.text());
-  if (found == ids.end()) name.refuse("is not a token of tokenizer.json in the same folder");
+  if (found == ids.end())
+    name.refuse(
+        fmt::format("is not a token of {} in the same folder", fs::path(file.path).filename().string()));
   return found->second;
 }
 
-void read_ends(const std::string& bos_of_template, const Vocabulary& ids, TokenizerFile& file) {
-  const JsonSource source{(fs::path(file.path).parent_path() / "tokenizer_config.json").string()};
+void read_ends(const FormatEnds& ends, const Vocabulary& ids, TokenizerFile& file) {
+  const JsonSource source{(fs::path(file.path).parent_path() / kTokenizerConfig).string()};
   if (fs::exists(source.name)) {
-    const nlohmann::json document = parse_json(read_file(source.name, kMaxFileBytes, FileUse::data), source);
+    const nlohmann::json document = parse_json(read_file(source.name, kMostFileBytes, FileUse::data), source);
     const JsonView config(document, source);
-    file.bos = configured_id(config, "bos_token", ids);
-    file.eos = configured_id(config, "eos_token", ids);
+    file.bos = configured_id(config, "bos_token", ids, file);
+    file.eos = configured_id(config, "eos_token", ids, file);
     file.adds_bos = config.flag("add_bos_token", true);
   }
-  if (file.bos || bos_of_template.empty()) return;  // a vocabulary may have an empty token
-  if (const auto found = ids.find(bos_of_template); found != ids.end()) file.bos = found->second;
+  const auto complete = [&](std::optional<std::int32_t>& id, const std::string& token) {
+    if (id || token.empty()) return;  // a vocabulary may have an empty token
+    if (const auto found = ids.find(token); found != ids.end()) id = found->second;
+  };
+  complete(file.bos, ends.bos);
+  complete(file.eos, ends.eos);
 }
 
 // Hashes what decides ids, independent of how the file is written.
@@ -106,6 +118,7 @@ std::uint64_t fingerprint_of(const TokenizerFile& file, const Vocabulary& ids) {
     hash.add(static_cast<std::int64_t>(count));
   for (const BpeMerge& merge : file.model.merges)
     for (const std::int32_t id : {merge.left, merge.right, merge.merged}) hash.add(std::int64_t{id});
+  for (const std::uint32_t rank : file.model.token_ranks) hash.add(std::int64_t{rank});
   for (const std::int32_t id : file.model.byte_ids) hash.add(std::int64_t{id});
   hash.add(std::int64_t{!file.model.whole_words.empty()});
   hash.add(std::int64_t{file.model.characters.has_value()});
@@ -131,8 +144,9 @@ std::uint64_t fingerprint_of(const TokenizerFile& file, const Vocabulary& ids) {
 
 std::string file_of(const std::string& path) {
   std::error_code error;
-  if (fs::is_directory(path, error)) return (fs::path(path) / "tokenizer.json").string();
-  return path;
+  if (!fs::is_directory(path, error)) return path;
+  const std::vector<fs::path> files = tokenizer_files_in(path);
+  return (files.empty() ? fs::path(path) / kTokenizerNames[0] : files[0]).string();
 }
 
 void read_stages(const JsonView& root, TokenizerFile& file) {
@@ -140,6 +154,23 @@ void read_stages(const JsonView& root, TokenizerFile& file) {
   if (const auto stages = root.find("pre_tokenizer")) file.stages = read_split_stages(*stages);
   for (NormalizerStep& step : file.normalizer) step.place = fmt::format("{}: {}", file.path, step.place);
   for (SplitStage& stage : file.stages) stage.place = fmt::format("{}: {}", file.path, stage.place);
+}
+
+Vocabulary read_json(const std::string& text, TokenizerFile& file, FormatEnds& ends,
+                     std::vector<std::string>& problems) {
+  const nlohmann::json document = parse_json(text, JsonSource{file.path});
+  const JsonSource source{.problems = &problems};
+  const JsonView root(document, source);
+  if (is_tekken(document)) return read_tekken(root, file, ends);
+  if (const JsonView version = root.at("version"); version.raw() != "1.0")
+    version.refuse("is not supported; it must be \"1.0\"");
+  read_stages(root, file);
+  const std::size_t before = problems.size();
+  Vocabulary ids = read_model(root.at("model"), file);
+  const bool has_model = problems.size() == before;
+  if (const auto processor = root.find("post_processor")) ends.bos = template_bos(*processor, 0);
+  if (const auto added = root.find("added_tokens")) read_added_tokens(*added, has_model, ids, file);
+  return ids;
 }
 
 void throw_problems(const std::string& path, const std::vector<std::string>& problems) {
@@ -152,30 +183,38 @@ void throw_problems(const std::string& path, const std::vector<std::string>& pro
 
 }  // namespace
 
-TokenizerFile read_tokenizer_file(const std::string& path) {
+std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {
+  std::vector<fs::path> files, others;
+  for (const std::string_view name : kTokenizerNames)
+    if (fs::exists(folder / name)) files.push_back(folder / name);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".tiktoken") others.push_back(entry.path());
+  std::sort(others.begin(), others.end());
+  files.insert(files.end(), others.begin(), others.end());
+  return files;
+}
+
+TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankFamily> families) {
   TokenizerFile file;
   file.path = file_of(path);
   if (!fs::exists(file.path))
     throw Error(ExitCode::data,
-                fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, or a folder "
-                            "that holds one, or \"bytes\"",
+                fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, tiktoken.model, "
+                            "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"",
                             file.path));
-  const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
-  const nlohmann::json document = parse_json(text, JsonSource{file.path});
-  std::vector<std::string> problems;
-  const JsonSource source{.problems = &problems};  // the file is named once, before all of them
-  const JsonView root(document, source);
-  if (const JsonView version = root.at("version"); version.raw() != "1.0")
-    version.refuse("is not supported; it must be \"1.0\"");
-  read_stages(root, file);
-  const std::size_t before = problems.size();
-  Vocabulary ids = read_model(root.at("model"), file);
-  const bool has_model = problems.size() == before;
-  std::string bos_of_template;
-  if (const auto processor = root.find("post_processor")) bos_of_template = template_bos(*processor, 0);
-  if (const auto added = root.find("added_tokens")) read_added_tokens(*added, has_model, ids, file);
+  const std::string text = read_file(file.path, kMostFileBytes, FileUse::data);
+  std::vector<std::string> problems;  // the file is named once, before all of them
+  FormatEnds ends;
+  Vocabulary ids;
+  if (is_sentencepiece(text))
+    ids = read_sentencepiece(text, file, ends, problems);
+  else if (is_rank_text(text))
+    ids = read_rank_file(text, families, file, ends, problems);
+  else
+    ids = read_json(text, file, ends, problems);
   throw_problems(file.path, problems);
-  read_ends(bos_of_template, ids, file);
+  read_ends(ends, ids, file);
   file.file_hash = XXH3_64bits(text.data(), text.size());
   file.fingerprint = fingerprint_of(file, ids);
   return file;

@@ -1,6 +1,9 @@
-// Reads tokenizer.json, the file of the Hugging Face package `tokenizers`, version 1.0, and
-// tokenizer_config.json in the same folder.
+// Reads the file of a tokenizer, and tokenizer_config.json in the same folder. The content of the
+// file decides its format: tokenizer.json of the Hugging Face package `tokenizers`, version 1.0,
+// ranks of tiktoken (rank_file.h), tekken.json (tekken.h) or a model of SentencePiece
+// (sentencepiece.h).
 //
+// Of a tokenizer.json the following is read.
 // Supported are BPE models with their options, the normalizers and pre-tokenizers that
 // normalize/read_normalizer.h and split/split_stages.h list, and added tokens with their rules. A
 // setting that changes no id is accepted: padding, truncation, the decoder. Everything else is an
@@ -10,13 +13,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/tokenizer/added_tokens.h"
 #include "datasets/tokenizer/bpe.h"
 #include "datasets/tokenizer/normalize/normalizer.h"
+#include "datasets/tokenizer/rank_families.h"
 #include "datasets/tokenizer/split/splitter.h"
 
 namespace rondo {
@@ -33,7 +40,7 @@ struct AddedToken {
 };
 
 struct TokenizerFile {
-  std::string path;                      // of the tokenizer.json
+  std::string path;                      // of the file
   std::vector<std::string> token_bytes;  // by id: what the token adds to decoded text
   std::vector<bool> is_token;            // by id
   BpeModel model;
@@ -44,11 +51,19 @@ struct TokenizerFile {
   bool adds_space = false;               // decoded text begins with a space that was not in the original
   std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
   bool adds_bos = true;                  // its add_bos_token
-  std::uint64_t file_hash = 0;           // XXH3-64 of the tokenizer.json
+  std::uint64_t file_hash = 0;           // XXH3-64 of the file
   std::uint64_t fingerprint = 0;         // hash of everything that determines ids
 };
 
-// Reads a tokenizer.json, or the one in a folder. Throws Error(data).
-TokenizerFile read_tokenizer_file(const std::string& path);
+constexpr std::string_view kTekken = "tekken.json";
+
+// Returns the files of tokenizers in a folder, the one to read first: tokenizer.json,
+// tiktoken.model, tokenizer.model, tekken.json, and *.tiktoken in the order of their names.
+std::vector<std::filesystem::path> tokenizer_files_in(const std::filesystem::path& folder);
+
+// Reads a file of a tokenizer, or the first one in a folder. A file of ranks must be of one of the
+// families. Throws Error(data).
+TokenizerFile read_tokenizer_file(const std::string& path,
+                                  std::span<const RankFamily> families = rank_families());
 
 }  // namespace rondo

@@ -5,13 +5,16 @@
 //   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words of each text
 //   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts, the
 //                                          best of three
+// TOKENIZER is a file. A file of ranks is split by the pattern of pattern.txt in its folder, where there is one.
 // IN has for each text its length in bytes (u32, little-endian) and the bytes. OUT has for each
 // text the number of numbers (u32) and the numbers (i32).
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -43,6 +46,24 @@ void write_numbers(std::ofstream& out, const Numbers& numbers) {
             static_cast<std::streamsize>(count * sizeof(std::int32_t)));
 }
 
+std::string contents_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TokenizerFile read_tokenizer(const std::string& path) {
+  const std::string pattern =
+      contents_of((std::filesystem::path(path).parent_path() / "pattern.txt").string());
+  if (pattern.empty()) return read_tokenizer_file(path);
+  const std::string ranks = contents_of(path);
+  const std::array<RankFamily, 1> families = {
+      {{.name = "this test",
+        .ranks = static_cast<std::size_t>(std::count(ranks.begin(), ranks.end(), '\n')),
+        .pattern = pattern,
+        .eos = "<|end|>"}}};
+  return read_tokenizer_file(path, families);
+}
+
 double seconds_of_encoding(const BpeTokenizer& tokenizer, const std::vector<std::string>& texts) {
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
@@ -67,7 +88,7 @@ Numbers decoded_bytes(const BpeTokenizer& tokenizer, const std::string& text) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const BpeTokenizer tokenizer(read_tokenizer_file(words.at(0)),
+  const BpeTokenizer tokenizer(read_tokenizer(words.at(0)),
                                words.at(1) == "plain_ids" ? SpecialTokens::text : SpecialTokens::token);
   const std::vector<std::string> texts = read_texts(words.at(2));
   if (words.at(1) == "speed") {

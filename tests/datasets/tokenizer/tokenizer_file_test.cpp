@@ -84,9 +84,10 @@ TEST_CASE("a tokenizer's name changes with its ids and with BOS and EOS") {
 
 TEST_CASE("a tokenizer is read from a folder or a file, and anything else is refused") {
   const TempFolder folder;
-  CHECK_THAT(
-      data_error([&] { load_tokenizer(folder.path("x.json")); }),
-      ContainsSubstring("no such file. Name a tokenizer.json, or a folder that holds one, or \"bytes\""));
+  CHECK_THAT(data_error([&] { load_tokenizer(folder.path("x.json")); }),
+             ContainsSubstring(
+                 "no such file. Name a tokenizer.json, tiktoken.model, tokenizer.model or tekken.json, "
+                 "or a folder that holds one, or \"bytes\""));
   CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }),
              ContainsSubstring("tokenizer.json\": no such file"));
   folder.write("tokenizer.json", small_tokenizer().dump());
