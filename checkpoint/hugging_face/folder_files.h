@@ -14,7 +14,7 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-// Files of the tokenizer; each is optional.
+// Files of a tokenizer; each is optional.
 constexpr std::string_view kTokenizer = "tokenizer.json";
 constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
 constexpr std::string_view kSpecialTokens = "special_tokens_map.json";

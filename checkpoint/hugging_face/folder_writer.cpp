@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hugging_face/folder_files.h"
+#include "datasets/tokenizer/tokenizer_file.h"
 #include "support/error.h"
 #include "support/files/atomic_file.h"
 
@@ -42,6 +43,34 @@ fs::path without_trailing_slash(fs::path path) {
 std::string tokenizer_config_json(nlohmann::json config) {
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
   return config.dump(2) + "\n";
+}
+
+void copy_small_file(const fs::path& from, const fs::path& to) {
+  if (fs::exists(from)) replace_file(to, read_small_file(from), FileUse::output);
+}
+
+// Copies the files of a tokenizer. Only a tokenizer.json needs another class. Files of other formats
+// keep their tokenizer_config.json, whose auto_map names Python files of the same folder.
+void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
+  const bool is_folder = fs::is_directory(tokenizer);
+  const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
+  const std::vector<fs::path> files = is_folder ? tokenizer_files_in(tokenizer) : std::vector{tokenizer};
+  const fs::path file = files.empty() ? folder / kTokenizer : files[0];
+  const fs::path config_file = folder / kTokenizerConfig;
+  const nlohmann::json config = fs::exists(config_file)
+                                    ? parse_object(read_small_file(config_file), config_file.string())
+                                    : nlohmann::json::object();
+  copy_small_file(folder / kSpecialTokens, to / kSpecialTokens);
+  const std::string name = file.filename().string();
+  if (name != kTekken && name.find(".model") == name.npos && file.extension() != ".tiktoken") {
+    copy_small_file(file, to / kTokenizer);
+    return replace_file(to / kTokenizerConfig, tokenizer_config_json(config), FileUse::output);
+  }
+  copy_small_file(file, to / name);
+  copy_small_file(config_file, to / kTokenizerConfig);
+  if (!config.contains("auto_map")) return;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".py") copy_small_file(entry.path(), to / entry.path().filename());
 }
 
 void refuse_existing(const fs::path& path) {
@@ -149,20 +178,7 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
 void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptions& options) const {
   replace_file(pending_ / kConfig, config_json(config), FileUse::output);
   replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::output);
-  if (options.tokenizer.empty()) return;
-  const bool is_folder = fs::is_directory(options.tokenizer);
-  const fs::path folder = is_folder ? options.tokenizer : folder_of(options.tokenizer);
-  const auto copy = [&](const fs::path& from, std::string_view name) {
-    if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::output);
-  };
-  copy(is_folder ? folder / kTokenizer : fs::path(options.tokenizer), kTokenizer);
-  copy(folder / kSpecialTokens, kSpecialTokens);
-  const fs::path config_file = folder / kTokenizerConfig;
-  replace_file(pending_ / kTokenizerConfig,
-               tokenizer_config_json(fs::exists(config_file)
-                                         ? parse_object(read_small_file(config_file), config_file.string())
-                                         : nlohmann::json::object()),
-               FileUse::output);
+  if (!options.tokenizer.empty()) copy_tokenizer(options.tokenizer, pending_);
 }
 
 void FolderWriter::write(std::string_view parameter, std::uint64_t element_offset,

@@ -1,6 +1,6 @@
 // Writes a folder of a model that Hugging Face's transformers loads without additions: config.json,
-// generation_config.json, the weights in model.safetensors or in shards with an index, and exact
-// copies of the tokenizer's files.
+// generation_config.json, the weights in model.safetensors or in shards with an index, and copies of
+// the tokenizer's files.
 //
 // The folder appears complete or not at all: it is written next to its final path as
 // ".NAME.tmp-PID-N" and renamed last. An unfinished writer removes the temporary folder; a killed
@@ -24,7 +24,7 @@ namespace rondo::hugging_face {
 
 struct WriteOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;  // of tensors; a larger tensor has its own file
-  std::filesystem::path tokenizer = {};           // a tokenizer.json or its folder; empty: no files to copy
+  std::filesystem::path tokenizer = {};           // a tokenizer's file or its folder; empty: nothing to copy
 };
 
 // Removes the temporary folders that unfinished writers of `path` left. REQUIRES: none of these

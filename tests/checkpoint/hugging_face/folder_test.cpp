@@ -93,6 +93,22 @@ TEST_CASE("weights in one file are written and read back, in any range") {
   CHECK_THAT(error_of([&] { read.find("z"); }, ExitCode::internal), ContainsSubstring("no tensor \"z\""));
 }
 
+TEST_CASE("a tokenizer that is not a tokenizer.json is copied with its class and its Python files") {
+  const TempFolder folder;
+  const std::string config = R"({"tokenizer_class": "TikTokenTokenizer", "auto_map": {}})";
+  folder.write("tokenizer/tiktoken.model", "YQ== 0\n");
+  folder.write("tokenizer/tokenizer_config.json", config);
+  folder.write("tokenizer/tokenization_kimi.py", "import tiktoken");
+  folder.write("tokenizer/README.md", "not taken");
+  const fs::path out = folder.path("out");
+  FolderWriter writer(out, small_config(), kParameters, {.tokenizer = folder.path("tokenizer")});
+  fill(writer, kParameters);
+  writer.finish();
+  CHECK(names_in(out) == std::vector<std::string>{kConfig, kGenerationConfig, kWeights, "tiktoken.model",
+                                                  "tokenization_kimi.py", "tokenizer_config.json"});
+  CHECK(contents_of(out / "tokenizer_config.json") == config);
+}
+
 TEST_CASE("weights beyond the size of a shard are split, and the index names the shard of each") {
   const TempFolder folder;
   folder.write("tokenizer/tokenizer.json", std::string("{\"x\":\"\0\xff\"}", 10));
