@@ -26,7 +26,7 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
       flag::one_of(&options.dtype, names_of({Precision::float32, Precision::float16, Precision::bfloat16})),
       "float32, float16 or bfloat16 (default)");
   flags.value("--tokenizer", "bytes|PATH", flag::text(&options.tokenizer),
-              "a tokenizer.json, or its folder, copied together with tokenizer_config.json and "
+              "a tokenizer's file, or its folder, copied together with tokenizer_config.json and "
               "special_tokens_map.json (default: the run's)");
   flags.value("--shard-size", "BYTES", flag::amount(&max_shard_bytes, 1),
               "maximum size of a file of weights, such as 500M (default 5G)");

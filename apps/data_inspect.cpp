@@ -171,10 +171,9 @@ int run_data_inspect(const Arguments& args) {
                "read everything: checksums if the format has them, the whole index, every id");
   flags.value("--documents", "N", flag::amount(&options.documents, 0),
               "number of documents to show (default 3)");
-  flags.value(
-      "--tokenizer", "PATH", flag::text(&options.tokenizer),
-      "tokenizer.json or its folder: shows the text of token files, and what it puts between documents of "
-      "text");
+  flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
+              "tokenizer file or its folder: shows the text of token files, and what it puts between "
+              "documents of text");
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
               "JSONL field of a document's text (default text)");
   flags.value("--on-bad-record", "stop|skip", flag::one_of(&options.on_bad_record, names_of<OnBadRecord>()),

@@ -60,7 +60,7 @@ bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOpti
       "has\nthe same bytes for any number of threads. Until the end the parts double the disk space.\n\nExit "
       "code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
   flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer.path),
-              "a tokenizer.json, its folder, or bytes", Need::required);
+              "a tokenizer's file, its folder, or bytes", Need::required);
   flags.value("--input", "PATHS", flag::append(&inputs),
               "files, folders and globs, separated by commas; may be repeated", Need::required);
   flags.value("--output", "NAME.tokens", flag::text(&options.output), "file to write; must not exist",
@@ -98,6 +98,7 @@ int run_data_tokenize(const Arguments& args) {
   if (!read_options(args, options, of_tokenizer)) return 0;
   const auto special_tokens = value_named<SpecialTokens>("--special-tokens", of_tokenizer.special_tokens);
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(of_tokenizer.path, special_tokens);
+  if (const std::string notice = tokenizer_notice(of_tokenizer.path); !notice.empty()) log_info(notice);
   const SelectedFiles selected = select_files(options.input, options.text_key);
   options.files = selected.files;
   for (const std::string& note : selected.notes) log_info(note);

@@ -12,6 +12,7 @@
 #include "config/derived/paths.h"
 #include "config/load.h"
 #include "datasets/documents/files.h"
+#include "datasets/tokenizer/tokenizer_file.h"
 #include "support/error.h"
 #include "support/files/file.h"
 
@@ -106,15 +107,15 @@ std::optional<JobConfig> config_of_run(const ModelSource& model) {
 
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {
   if (!given.empty()) return given;
-  if (model.hugging_face && fs::exists(model.folder / "tokenizer.json")) return model.folder.string();
+  if (model.hugging_face && !tokenizer_files_in(model.folder).empty()) return model.folder.string();
   if (const auto config = config_of_run(model)) return tokenizer_name(*config);
-  throw Error(
-      ExitCode::data,
-      fmt::format(
-          "{}: {}; name the tokenizer with --tokenizer: a tokenizer.json, a folder that holds "
-          "one, or bytes",
-          model.folder.string(),
-          model.hugging_face ? "has no tokenizer.json" : "is not in a run folder that names its tokenizer"));
+  throw Error(ExitCode::data,
+              fmt::format("{}: {}; name the tokenizer with --tokenizer: a tokenizer.json, tiktoken.model, "
+                          "tokenizer.model or tekken.json, a folder that holds "
+                          "one, or bytes",
+                          model.folder.string(),
+                          model.hugging_face ? "has no file of a tokenizer"
+                                             : "is not in a run folder that names its tokenizer"));
 }
 
 }  // namespace rondo

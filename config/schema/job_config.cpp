@@ -143,10 +143,11 @@ const Fields& Training::fields() {
       field("token_cache", &Training::token_cache,
             "folder for cached tokens of text data, for any tokenizer but bytes; empty: .rondo-tokens next "
             "to the data"),
-      field("tokenizer", &Training::tokenizer,
-            "bytes: ids 0 to 255 are bytes, 256 begins and 257 ends a document; or a tokenizer.json, or its "
-            "folder; auto: the tokenizer of model.hf_assets_path if that is set, else bytes",
-            {.check = not_empty}),
+      field(
+          "tokenizer", &Training::tokenizer,
+          "bytes: ids 0 to 255 are bytes, 256 begins and 257 ends a document; or a tokenizer's file, or its "
+          "folder; auto: the tokenizer of model.hf_assets_path if that is set, else bytes",
+          {.check = not_empty}),
       field("local_batch_size", &Training::local_batch_size, "sequences per rank and microbatch",
             {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),
       field("global_batch_size", &Training::global_batch_size,

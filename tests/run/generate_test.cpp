@@ -82,7 +82,7 @@ TEST_CASE("eval has the loss of the run's validation, and a checkpoint generates
   refused({"generate", run, "--prompt=a", "--temperature=1", "--top-k=-1"}, 2,
           "--top-k \"-1\" must be a whole number from 0 on");
   refused({"generate", exported, "--prompt=a"}, 4,
-          "has no tokenizer.json; name the tokenizer with --tokenizer");
+          "has no file of a tokenizer; name the tokenizer with --tokenizer");
   refused({"generate", path(place / "corpus"), "--prompt=a"}, 5, "has no valid checkpoint");
   refused({"eval", exported}, 2, "eval: --data is missing");
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");

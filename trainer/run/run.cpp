@@ -100,6 +100,9 @@ void open(Run& run) {
   // Shorter than the timeout of the ranks that wait for this one.
   set_read_patience(std::min(kReadPatience, std::chrono::seconds(config.comm.train_timeout_seconds) / 2));
   run.tokenizer = load_tokenizer(tokenizer_name(config), config.training.special_tokens);
+  if (const std::string notice = tokenizer_notice(tokenizer_name(config));
+      !notice.empty() && run.environment.rank == 0)
+    log_info(notice);
   check_vocabulary(*run.tokenizer, run.model->vocabulary());
   run.data = std::make_unique<DataLoader>(training_data(config, run.layout, run.environment), *run.tokenizer);
   if (config.validation.enable)
