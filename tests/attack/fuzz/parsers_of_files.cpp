@@ -1,6 +1,7 @@
 // Parsers of files and of folders of files, one of which is mutated. What a checksum protects is sealed
 // again, since an attacker would do so: the mark of a checkpoint, the header of a token file.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -12,7 +13,7 @@
 #include "config/load.h"
 #include "datasets/documents/corpus.h"
 #include "datasets/select_files.h"
-#include "datasets/tokenizer/tokenizer.h"
+#include "datasets/tokenizer/bpe_tokenizer.h"
 #include "launch/failure.h"
 #include "runs/compare_runs.h"
 #include "runs/follow_run.h"
@@ -84,17 +85,31 @@ void read_checkpoint(const Input& input) {
        "what reads whole is valid");
 }
 
-void read_tokenizer(const Input& input) {
-  const auto tokenizer = load_tokenizer(input.file.parent_path());
+void use_tokenizer(const Tokenizer& tokenizer) {
   std::vector<std::int32_t> ids;
   std::string text;
   for (const char* words : {"", "hello's 123 <|end|>\n\n  x", "\xff\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd"}) {
     ids.clear(), text.clear();
-    tokenizer->encode(words, ids);
+    tokenizer.encode(words, ids);
     for (const std::int32_t id : ids)
-      must(id >= 0 && id < tokenizer->vocab_size(), "an id is below the vocabulary's size");
-    tokenizer->decode(ids, text);
+      must(id >= 0 && id < tokenizer.vocab_size(), "an id is below the vocabulary's size");
+    tokenizer.decode(ids, text);
   }
+}
+
+void read_tokenizer(const Input& input) { use_tokenizer(*load_tokenizer(input.file.parent_path())); }
+
+// Ranks are known by their number, which most mutations of the seed's 109 lines keep or change by a few.
+void read_ranks(const Input& input) {
+  constexpr std::size_t kLeast = 101;
+  std::array<RankFamily, 16> families;
+  for (std::size_t i = 0; i < families.size(); ++i)
+    families[i] = {.name = "letters",
+                   .ranks = kLeast + i,
+                   .pattern = R"(\p{N}{1,3}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+)",
+                   .bos = "[BOS]",
+                   .eos = "<|end|>"};
+  use_tokenizer(BpeTokenizer(read_tokenizer_file(input.file.parent_path(), families)));
 }
 
 void read_tokens(const Input& input) {
@@ -189,6 +204,9 @@ std::vector<Parser> parsers_of_files() {
        .refusals = {checkpoint},
        .read = read_checkpoint},
       {.name = "tokenizer", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokenizer},
+      {.name = "ranks", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_ranks},
+      {.name = "tekken", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_tokenizer},
+      {.name = "sentencepiece", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_tokenizer},
       {.name = "tokens", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokens},
       {.name = "documents", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_documents},
       {.name = "data_path", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_data_path},
