@@ -12,7 +12,7 @@ if [[ ! -d $deps/oracles ]]; then
 fi
 torch=$(<"$deps/torch.path")
 [[ -e $torch/__init__.py ]] || torch=$deps/python/torch
-export PYTHONPATH=$deps/oracles:${torch%/*}
+export PYTHONPATH=$deps/oracles:${torch%/*}:$deps/python
 # Stand-ins for the CUDA libraries that `import torch` loads and a CPU run never calls.
 export LD_LIBRARY_PATH=$deps/cuda_stand_ins${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 exec python3 "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings everything a build needs, beside the project where it can: LibTorch, small libraries, the default corpus.
+# Brings everything a build needs, beside the project where it can: LibTorch, Arrow, small libraries, the default corpus.
 # Says one line a step; a second run with nothing to do ends at once. Nothing outside .deps/ and data/ is written,
 # except system packages, which are installed when this may be done (root or password-free sudo).
 #
@@ -11,18 +11,21 @@ DEPS=$RONDO_ROOT/.deps
 
 usage() {
   cat <<'TEXT'
-scripts/setup.sh [--oracles] [--cuda] [--no-root] [--check]
+scripts/setup.sh [--arrow] [--oracles] [--cuda] [--no-root] [--check]
+  --arrow     not without Arrow, which reads Parquet; else set-up goes on where it cannot be downloaded
   --oracles   also the Python packages that tests compare with
   --cuda      also the NVIDIA libraries (and nvcc, where the machine has none)
   --no-root   install nothing on the system: unpack packages into .deps/root
   --check     only say what is there and what is missing; exit 6 if something is
 Takes a LibTorch 2.11.0 that is there already: $TORCH_DIR, the active venv or conda environment, ./libtorch.
+Takes an Arrow that is there already: $ARROW_DIR, the folder pyarrow beside LibTorch.
 TEXT
 }
 
-want_oracles=0 want_cuda=0 no_root=0 check_only=0
+want_arrow=0 want_oracles=0 want_cuda=0 no_root=0 check_only=0
 for argument in "$@"; do
   case $argument in
+    --arrow) want_arrow=1 ;;
     --oracles) want_oracles=1 ;;
     --cuda) want_cuda=1 ;;
     --no-root) no_root=1 ;;
@@ -54,6 +57,7 @@ stamp() {
   local scripts=$RONDO_ROOT/scripts
   case $1 in
     base) cat "$scripts/setup.sh" "$scripts"/setup/*.sh && echo "${TORCH_DIR:-}:${VIRTUAL_ENV:-}:${CONDA_PREFIX:-}" ;;
+    arrow) cat "$scripts/setup/pins.sh" && echo "${ARROW_DIR:-}:$(cat "$DEPS/torch.path" 2>/dev/null)" ;;
     oracles) cat "$scripts/oracles.txt" "$scripts/setup/pins.sh" "$scripts/setup/python.sh" ;;
     cuda) cat "$scripts/setup/pins.sh" ;;
     corpus) cat "$scripts/make_corpus.sh" "$scripts/setup/pins.sh" ;;
@@ -95,7 +99,8 @@ find_root() {
 has_torch() { [[ -e $(head -n 1 "$DEPS/torch.path" 2>/dev/null)/lib/libtorch_cpu.so ]]; }
 
 all_done() {
-  is_done base && has_torch && has_corpus || return 1
+  is_done base && has_torch && has_corpus && is_done arrow || return 1
+  ((!want_arrow)) || return 1  # looks whether Arrow is there
   ((!want_oracles)) || is_done oracles || return 1
   ((!want_cuda)) || is_done cuda
 }
@@ -116,6 +121,8 @@ has_torch || rm -f "$DEPS/stamps/base"
 [[ -d $RONDO_ROOT/data/corpus ]] || rm -f "$DEPS/stamps/corpus"
 step base base
 [[ -n $torch_dir || $check_only == 1 ]] || torch_dir=$(<"$DEPS/torch.path")
+if ((want_arrow)); then rm -f "$DEPS/stamps/arrow"; fi
+step arrow ensure_arrow
 if ((want_cuda)); then step cuda ensure_cuda; fi
 if ((want_oracles)); then step oracles ensure_oracles; fi
 step corpus corpus

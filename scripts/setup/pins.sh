@@ -6,6 +6,9 @@ TORCH_VERSION=2.11.0
 # What a CPU run needs: 1.2 GB on disk. libtorch_cpu.so itself wants the CUDA runtime and CUPTI.
 TORCH_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 
+# Arrow's C++ libraries, for Parquet; also what tests compare with. cmake/arrow.cmake has the version, too.
+ARROW_VERSION=26.0.1
+
 # What libtorch_cuda.so wants besides, at the versions the torch wheel pins.
 CUDA_WHEELS=(
   nvidia-cublas==13.1.0.3

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # setup.sh sets check_only and may_be_root
-# Wheels: LibTorch, CUDA, build tools without root, and the packages tests compare with. Sourced by scripts/setup.sh.
+# Wheels: LibTorch, Arrow, CUDA, build tools without root, and the packages tests compare with. Sourced by scripts/setup.sh.
 # Nothing is installed into the machine's or the user's Python: every wheel is unpacked into a folder under .deps.
 
 # A pip that runs, as the array `pip`: the interpreter's own, a private environment's, or Debian's pip wheel by path.
@@ -90,6 +90,42 @@ ensure_torch() {
     torch_dir=$DEPS/python/torch
   fi
   ((check_only)) || printf '%s\n' "$(cd "$torch_dir" && pwd)" >"$DEPS/torch.path"
+}
+
+# ---- Arrow
+
+# The folders where cmake/arrow.cmake looks. What the user names must fit; the others may.
+find_arrow() {
+  local folder folders=("${torch_dir:-$DEPS/python/torch}/../pyarrow" "$DEPS/python/pyarrow")
+  [[ -n ${ARROW_DIR:-} ]] && folders=("$ARROW_DIR")
+  for folder in "${folders[@]}"; do
+    if grep -qs "ARROW_VERSION_STRING \"$ARROW_VERSION\"" "$folder/include/arrow/util/config.h" &&
+      compgen -G "$folder/libparquet.so.*" >/dev/null; then
+      arrow_dir=$folder
+      return
+    fi
+  done
+  [[ -z ${ARROW_DIR:-} ]] ||
+    fail "ARROW_DIR=$ARROW_DIR holds no Arrow $ARROW_VERSION. Unset it, or name the folder pyarrow of an unpacked wheel."
+  return 1
+}
+
+# Only Parquet and Arrow IPC files need it, so set-up goes on without it, and tries again when it is asked for.
+ensure_arrow() {
+  local arrow_dir no_wheel_hint=", or set ARROW_DIR to the folder pyarrow of an unpacked wheel"
+  local fetch=(fetch_wheels "$DEPS/python" "Arrow $ARROW_VERSION" "pyarrow==$ARROW_VERSION")
+  if find_arrow; then
+    say "Arrow $ARROW_VERSION: $(cd "$arrow_dir" && pwd)"
+  elif ((check_only)); then
+    if ((want_arrow)); then problems+=("Arrow $ARROW_VERSION (scripts/setup.sh --arrow)"); fi
+  else
+    say "installing Arrow $ARROW_VERSION beside the project, for Parquet (55 MB to download, 170 MB on disk)"
+    if ((want_arrow)); then
+      "${fetch[@]}"
+    elif ! ("${fetch[@]}"); then
+      say "going on without Arrow: Parquet and Arrow IPC files will be refused until scripts/setup.sh --arrow brings it"
+    fi
+  fi
 }
 
 # ---- CUDA

@@ -7,7 +7,7 @@ source "$root/tests/scripts/check.sh"
 
 dir=$(mktemp -d /tmp/rondo_setup.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
-unset TORCH_DIR VIRTUAL_ENV CONDA_PREFIX CMAKE_PREFIX_PATH PIP_FIND_LINKS
+unset TORCH_DIR ARROW_DIR VIRTUAL_ENV CONDA_PREFIX CMAKE_PREFIX_PATH PIP_FIND_LINKS
 project=$dir/project
 mkdir -p "$project"
 cp -r "$root/scripts" "$project/"
@@ -27,6 +27,11 @@ fake_torch() {  # FOLDER VERSION
   mkdir -p "$1/lib" "$1/include/torch/headeronly"
   touch "$1/lib/libtorch_cpu.so"
   printf '#define TORCH_VERSION \\\n  "%s"\n' "$2" >"$1/include/torch/headeronly/version.h"
+}
+fake_arrow() {  # FOLDER VERSION
+  mkdir -p "$1/include/arrow/util"
+  touch "$1/libarrow.so.2600" "$1/libparquet.so.2600"
+  printf '#define ARROW_VERSION_STRING "%s"\n' "$2" >"$1/include/arrow/util/config.h"
 }
 # setup WORDS...: runs set-up in the copy; sets `code` and `output`.
 setup() {
@@ -86,6 +91,10 @@ PIP_INDEX_URL=http://127.0.0.1:9/simple setup --check
 check "--check says what is missing, exit 6" fails_with 6 "missing: LibTorch 2.11.0"
 check "--check installs nothing" test ! -e "$project/.deps/torch.path"
 
+# Arrow is there from here on, so that nothing is downloaded.
+fake_arrow "$dir/arrow/pyarrow" 26.0.1
+export ARROW_DIR=$dir/arrow/pyarrow
+
 is_taken() { says "$1" && [[ $(<"$project/.deps/torch.path") == "$1" ]]; }
 fake_torch "$dir/venv/lib/python3.12/site-packages/torch" 2.11.0+cu130
 VIRTUAL_ENV=$dir/venv setup
@@ -105,6 +114,24 @@ check "TORCH_DIR comes before what else there is" is_taken "$dir/named"
 rm -rf "$dir/named"
 setup
 check "a LibTorch that went away is noticed" is_taken "$project/libtorch"
+
+unset ARROW_DIR
+no_network=http://127.0.0.1:9/simple
+PIP_INDEX_URL=$no_network setup
+check "set-up goes on without Arrow, and says so" says "going on without Arrow: Parquet and Arrow IPC files will be refused"
+PIP_INDEX_URL=$no_network setup
+check "it does not try again by itself" test "$code:$output" = 0:
+PIP_INDEX_URL=$no_network setup --arrow
+check "it tries again when it is asked for Arrow, and then needs it" fails_with 6 "cannot install Arrow 26.0.1" "ARROW_DIR"
+PIP_INDEX_URL=$no_network setup --arrow --check
+check "--check says that Arrow is missing" fails_with 6 "missing: Arrow 26.0.1"
+ARROW_DIR=$dir/nowhere setup --arrow
+check "an ARROW_DIR without Arrow is exit 6" fails_with 6 "ARROW_DIR=$dir/nowhere holds no Arrow 26.0.1"
+fake_arrow "$project/pyarrow" 26.0.1
+setup --arrow
+check "Arrow beside LibTorch is taken" says "Arrow 26.0.1: $project/pyarrow"
+setup
+check "and then there is nothing to do" test "$code:$output" = 0:
 
 # Debian 12's Catch2 3 comes from backports, at the mirror that the machine uses already.
 mkdir -p "$dir/etc/sources.list.d"

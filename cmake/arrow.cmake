@@ -1,0 +1,55 @@
+# Arrow's C++ libraries out of the pyarrow wheel, for librondo_arrow.so, which reads Parquet and Arrow IPC
+# (datasets/tables/text_table.h). Optional: without them RONDO_ARROW is 0, and such files are refused.
+#
+# The folder that holds include/ and libarrow.so.N is taken from, in this order:
+#   -DARROW_DIR=..., the environment's ARROW_DIR, pyarrow beside LibTorch, .deps/python/pyarrow (scripts/setup.sh)
+set(RONDO_ARROW_VERSION 26.0.1)
+
+# Sets `result` to the N of libarrow.so.N in the folder; to "" where Arrow is missing or of another version.
+function(_arrow_so_version folder result)
+  set(${result} "" PARENT_SCOPE)
+  set(config ${folder}/include/arrow/util/config.h)
+  if(NOT EXISTS ${config})
+    return()
+  endif()
+  file(READ ${config} text)
+  string(REGEX MATCH "ARROW_VERSION_STRING \"([0-9.]+)\"" _ "${text}")
+  set(version ${CMAKE_MATCH_1})
+  string(REGEX MATCH "ARROW_SO_VERSION \"([0-9]+)\"" _ "${text}")
+  set(so ${CMAKE_MATCH_1})
+  if(version STREQUAL RONDO_ARROW_VERSION AND EXISTS ${folder}/libparquet.so.${so})
+    set(${result} ${so} PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(NOT ARROW_DIR)
+  set(ARROW_DIR $ENV{ARROW_DIR})
+endif()
+# Another set-up may have brought Arrow, or have taken it from elsewhere: the next build looks again.
+if(EXISTS ${CMAKE_SOURCE_DIR}/.deps/stamps/arrow)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/.deps/stamps/arrow)
+endif()
+set(RONDO_ARROW 0)
+if(ARROW_DIR)
+  set(_candidates ${ARROW_DIR})
+else()
+  set(_candidates ${TORCH_DIR}/../pyarrow ${CMAKE_SOURCE_DIR}/.deps/python/pyarrow)
+endif()
+foreach(_folder IN LISTS _candidates)
+  _arrow_so_version(${_folder} _so)
+  if(_so AND NOT RONDO_ARROW)
+    set(RONDO_ARROW 1)
+    get_filename_component(_folder ${_folder} ABSOLUTE)
+    add_library(arrow INTERFACE)
+    add_library(arrow::parquet ALIAS arrow)
+    target_include_directories(arrow SYSTEM INTERFACE ${_folder}/include)
+    target_link_libraries(arrow INTERFACE ${_folder}/libparquet.so.${_so} ${_folder}/libarrow.so.${_so}
+      -Wl,-rpath,${_folder})
+  endif()
+endforeach()
+if(NOT RONDO_ARROW AND ARROW_DIR)
+  message(FATAL_ERROR "No Arrow ${RONDO_ARROW_VERSION} in ${ARROW_DIR} (include/, libarrow.so.N, libparquet.so.N). "
+    "Unset ARROW_DIR, or set it to the folder pyarrow of an unpacked wheel of that version.")
+elseif(NOT RONDO_ARROW)
+  message(STATUS "without Arrow: no pyarrow ${RONDO_ARROW_VERSION} in ${_candidates}")
+endif()
