@@ -145,6 +145,9 @@ void inspect_text(const SourceFile& file, const InspectOptions& options) {
   const SourceCounts counts = source.counts();
   line(file.path);
   row("format", fmt::format("{}{}", name_of(file.as.format), file.as.compressed ? ", compressed" : ""));
+  if (is_table(file.as.format))
+    for (const auto& [label, value] : open_table(file.path, options.text_key)->facts())
+      row(label.c_str(), value);
   for (const std::string& warning : counts.warnings) row("skipped", warning);
   if (counts.skipped_empty > 0) row("skipped", fmt::format("{} empty", counts.skipped_empty));
   std::int64_t bytes = 0;
@@ -162,9 +165,9 @@ int run_data_inspect(const Arguments& args) {
   std::vector<std::string> words;
   InspectOptions options;
   Flags flags("data inspect",
-              "Prints the contents of token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl "
-              "and\n*.packed: format, width, tokenizer, documents, tokens, ids, and the first documents, as "
-              "text if\ntheir tokenizer is known.",
+              "Prints the contents of token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl, "
+              "Parquet,\nArrow IPC and *.packed: format, columns, compression, width, tokenizer, documents, "
+              "tokens, ids, and\nthe first documents, as text if their tokenizer is known.",
               "Exit code: 0 no damage found, 2 usage, 4 a file is missing or damaged.");
   flags.positional("PATH...", flag::append(&words), "files, folders and globs", Need::required);
   flags.toggle("--verify", &options.verify,
@@ -175,9 +178,9 @@ int run_data_inspect(const Arguments& args) {
               "tokenizer file or its folder: shows the text of token files, and what it puts between "
               "documents of text");
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "JSONL field of a document's text (default text)");
+              "JSONL field or column of a document's text (default text)");
   flags.value("--on-bad-record", "stop|skip", flag::one_of(&options.on_bad_record, names_of<OnBadRecord>()),
-              "effect of a JSONL line without that field (default stop)");
+              "effect of a line without that field, or of a null (default stop)");
   flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
               "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
   flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),

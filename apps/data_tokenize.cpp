@@ -53,9 +53,9 @@ bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOpti
   std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
-      "Converts text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, to a token file "
-      "that\ntraining maps into memory. Each document is stored as --document-begin, its tokens and "
-      "--document-end.",
+      "Converts text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, Parquet and Arrow IPC to "
+      "a\ntoken file that training maps into memory. Each document is stored as --document-begin, its "
+      "tokens\nand --document-end.",
       "A killed command can be repeated: finished parts (in .NAME.tokens.parts) are kept. The output "
       "has\nthe same bytes for any number of threads. Until the end the parts double the disk space.\n\nExit "
       "code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
@@ -66,9 +66,9 @@ bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOpti
   flags.value("--output", "NAME.tokens", flag::text(&options.output), "file to write; must not exist",
               Need::required);
   flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "JSONL field of a document's text (default text)");
+              "JSONL field or column of a document's text (default text)");
   flags.value("--on-bad-record", "stop|skip", flag::one_of(&on_bad_record, names_of<OnBadRecord>()),
-              "effect of a JSONL line without that field (default stop)");
+              "effect of a line without that field, or of a null (default stop)");
   flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
               "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
   flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),

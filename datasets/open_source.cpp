@@ -171,13 +171,14 @@ class Opener {
   }
 
   // Adds the collected text files as one corpus. The byte tokenizer reads uncompressed text in
-  // place. Other tokenizers, and compressed files, which allow no random access, use the
+  // place. Other tokenizers, and compressed files and tables, which allow no random access, use the
   // token cache.
   void end_text() {
     if (text_.empty()) return;
-    const bool in_place =
-        dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
-        std::none_of(text_.begin(), text_.end(), [](const SourceFile& file) { return file.as.compressed; });
+    const bool in_place = dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
+                          std::none_of(text_.begin(), text_.end(), [](const SourceFile& file) {
+                            return file.as.compressed || is_table(file.as.format);
+                          });
     if (in_place) {
       const DocumentEnds ends = document_ends(options_.ends, tokenizer_);
       parts_.push_back(std::make_unique<TextSource>(text_, options_.text_key, options_.on_bad_record, ends,

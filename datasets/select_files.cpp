@@ -81,7 +81,7 @@ class EntryFiles {
     for (SourceFile& file : found_.files) {
       const bool is_skipped = !one_file && file.as.format == FileFormat::binary;  // by the corpus
       if ((!is_read(file.as.format) && !is_skipped) ||
-          (file.as.compressed && is_token_format(file.as.format)))
+          (file.as.compressed && (is_token_format(file.as.format) || is_table(file.as.format))))
         refuse(file.path, file.as, text_key_);
       selected_.files.push_back(std::move(file));
     }

@@ -95,12 +95,13 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
     if (longest == nullptr || document.bytes > longest->bytes) longest = &document;
   }
   if (count == 0) return;
-  throw Error(ExitCode::data,
-              fmt::format("{}: the document at byte {} has {} bytes, and at most {} can be tokenized as one; "
-                          "documents that are too long: {}. Split them; training.document_separator, or "
-                          "--document-separator, splits a text file",
-                          corpus.sources()[longest->file].path, longest->offset, longest->bytes,
-                          kMostDocumentBytes, count));
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: the document at {} has {} bytes, and at most {} can be tokenized as one; "
+                  "documents that are too long: {}. Split them; training.document_separator, or "
+                  "--document-separator, splits a text file",
+                  corpus.sources()[longest->file].path, place_of(*longest, corpus.sources()[longest->file]),
+                  longest->bytes, kMostDocumentBytes, count));
 }
 
 TokenizerMark mark_of(const Tokenizer& tokenizer, const EndNames& ends) {
@@ -119,7 +120,7 @@ class PartWriter {
  public:
   PartWriter(const Corpus& corpus, const Tokenizer& tokenizer, const TokenizerMark& mark)
       : corpus_(corpus),
-        reader_(corpus.sources()),
+        reader_(corpus.sources(), corpus.text_key()),
         tokenizer_(tokenizer),
         can_cut_(dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr),
         mark_(mark) {}
@@ -158,9 +159,9 @@ class PartWriter {
     try {
       return tokenizer_.encode(text, ids_);
     } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("{}: the document of {} bytes at byte {}: {}",
-                                            corpus_.sources()[document.file].path, document.bytes,
-                                            document.offset, error.what()));
+      const SourceFile& file = corpus_.sources()[document.file];
+      throw Error(error.code(), fmt::format("{}: the document of {} bytes at {}: {}", file.path,
+                                            document.bytes, place_of(document, file), error.what()));
     }
   }
 

@@ -123,11 +123,11 @@ const Fields& Training::fields() {
             "fraction of the samples from each entry of dataset_path, normalized to a sum of 1; empty: all "
             "documents form one stream",
             {.above = 0}),
-      field("text_key", &Training::text_key, "JSONL field that holds the text of a document",
-            {.check = not_empty}),
+      field("text_key", &Training::text_key,
+            "JSONL field, or column of a table, that holds the text of a document", {.check = not_empty}),
       field("on_bad_record", &Training::on_bad_record,
-            "a line of JSONL that is no object with a string in text_key: stop with an error, or skip it and "
-            "count it by its reason"),
+            "a line of JSONL that is no object with a string in text_key, or a null of a table: stop with an "
+            "error, or skip it and count it by its reason"),
       field("document_begin", &Training::document_begin,
             "token before each document of text: its text, or none; auto: BOS of the tokenizer, unless its "
             "add_bos_token is false or BOS is the end",

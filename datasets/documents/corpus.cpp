@@ -2,7 +2,8 @@
 // number of documents, not with their text. JSONL is scanned in chunks of 4 MiB, and an incomplete
 // line is carried over to the next chunk. A part of an escaped document cannot be located without
 // unescaping from the beginning, so such a document is read whole. Its two lengths differ, which
-// marks it. A document that changed on disk is an error.
+// marks it. A table is read whole for the lengths of its rows; a document's offset is its row. A
+// document that changed on disk is an error.
 #include "datasets/documents/corpus.h"
 
 #include <fmt/format.h>
@@ -49,6 +50,12 @@ Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key, OnBad
         refuse_separator(file);
         index_packed(file);
         break;
+      case FileFormat::parquet:
+      case FileFormat::arrow:
+      case FileFormat::arrow_stream:
+        refuse_separator(file);
+        index_table(file, source.id);
+        break;
       case FileFormat::text:
       case FileFormat::json:
       case FileFormat::json_array:
@@ -79,9 +86,19 @@ void Corpus::refuse_separator(std::uint32_t file) const {
       files_[file].path, name_of(files_[file].as.format)));
 }
 
+std::string place_of(const Document& document, const SourceFile& file) {
+  return is_table(file.as.format) ? fmt::format("row {}", document.offset + 1)
+                                  : fmt::format("byte {}", document.offset);
+}
+
 std::string_view CorpusReader::read(const Document& document, std::int64_t begin, std::int64_t end) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
   open(document.file);
+  if (table_ != nullptr) {
+    const auto row = table_->read(document.offset);
+    if (!row || row->is_null || std::ssize(row->text) != document.bytes) fail_changed(document);
+    return row->text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  }
   const bool escaped = document.stored_bytes > document.bytes;
   const std::int64_t offset = document.offset + (escaped ? 0 : begin);
   stored_.resize(static_cast<std::size_t>(escaped ? document.stored_bytes : end - begin));
@@ -101,9 +118,14 @@ std::string_view CorpusReader::read(const Document& document, std::int64_t begin
 }
 
 void CorpusReader::open(std::uint32_t file) {
-  if (open_ && open_file_ == file) return;
+  if ((open_ || table_ != nullptr) && open_file_ == file) return;
   open_.reset();
-  open_.emplace(files_[file].path, files_[file].as.compressed);
+  table_.reset();
+  if (is_table(files_[file].as.format)) {
+    table_ = open_table(files_[file].path, text_key_);
+  } else {
+    open_.emplace(files_[file].path, files_[file].as.compressed);
+  }
   open_file_ = file;
 }
 
@@ -113,9 +135,9 @@ std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t by
 
 void CorpusReader::fail_changed(const Document& document) const {
   fail(
-      fmt::format("{}: changed while in use: the document of {} bytes at offset {} is missing. "
+      fmt::format("{}: changed while in use: the document of {} bytes at {} is missing. "
                   "Restore the file, or start a new run on the new data",
-                  files_[document.file].path, document.bytes, document.offset));
+                  files_[document.file].path, document.bytes, place_of(document, files_[document.file])));
 }
 
 void Corpus::index_text(std::uint32_t file, std::string_view id) {
@@ -221,10 +243,35 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                       "or --text-key, names the field; training.on_bad_record=\"skip\", or --on-bad-record "
                       "skip, leaves such lines out",
                       place, error.what(), text_key_));
-    ++skipped_bad_;
-    BadRecords& records = bad_records_[error.what()];
-    if (records.count++ == 0) records.first = place;
+    add_bad_record(place, error.what());
   }
+}
+
+void Corpus::index_table(std::uint32_t file, std::string_view id) {
+  reader_.open(file);
+  for (std::int64_t row = 0; const auto cell = reader_.table_->read(row); ++row) {
+    if (cell->is_null) {
+      const std::string place = fmt::format("{}:{}", files_[file].path, row + 1);
+      const std::string reason = fmt::format("the column \"{}\" is null", text_key_);
+      if (on_bad_record_ == OnBadRecord::stop)
+        fail(
+            fmt::format("{}: {}. training.on_bad_record=\"skip\", or --on-bad-record skip, leaves such rows "
+                        "out; training.text_key, or --text-key, names the column",
+                        place, reason));
+      add_bad_record(place, reason);
+    } else if (cell->text.empty()) {
+      ++skipped_empty_;
+    } else {
+      const std::int64_t bytes = std::ssize(cell->text);
+      documents_.push_back({stable_hash(fmt::format("{}:{}", id, row + 1)), file, row, bytes, bytes});
+    }
+  }
+}
+
+void Corpus::add_bad_record(const std::string& place, const std::string& reason) {
+  ++skipped_bad_;
+  BadRecords& records = bad_records_[reason];
+  if (records.count++ == 0) records.first = place;
 }
 
 std::vector<std::string> Corpus::warnings() const {

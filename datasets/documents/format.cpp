@@ -78,6 +78,9 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::text, "text"},
     FormatRow{FileFormat::jsonl, "JSONL"},
     FormatRow{FileFormat::packed, "packed corpus"},
+    FormatRow{FileFormat::parquet, "Parquet"},
+    FormatRow{FileFormat::arrow, "Arrow IPC"},
+    FormatRow{FileFormat::arrow_stream, "Arrow IPC stream"},
     FormatRow{FileFormat::rondo_tokens, "Rondo tokens"},
     FormatRow{FileFormat::megatron, "Megatron-LM"},
     FormatRow{FileFormat::datatrove, "datatrove"},
@@ -90,15 +93,6 @@ constexpr std::array kDescriptions = {
               "Convert it: `jq -c '.[]' '{0}' > '{1}.jsonl'`, and move it out of the data path"},
     FormatRow{FileFormat::csv, "CSV", kConvertTable},
     FormatRow{FileFormat::tsv, "TSV", kConvertTable},
-    FormatRow{FileFormat::parquet, "Parquet",
-              "Convert it: `python3 -c \"import pandas; pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', "
-              "orient='records', lines=True)\"`, and move it out of the data path"},
-    FormatRow{FileFormat::arrow, "Arrow IPC",
-              "Convert it: `python3 -c \"import pandas; pandas.read_feather('{0}').to_json('{1}.jsonl.gz', "
-              "orient='records', lines=True)\"`, and move it out of the data path"},
-    FormatRow{FileFormat::arrow_stream, "Arrow IPC stream",
-              "Datasets.save_to_disk writes such files. Convert it: `python3 -c \"from datasets import "
-              "Dataset; Dataset.from_file('{0}').to_json('{1}.jsonl')\"`, and move it out of the data path"},
     FormatRow{FileFormat::npy, "NumPy array",
               "Name the text it was made of, or write its ids as Megatron-LM's *.bin and *.idx"},
     FormatRow{FileFormat::xz, "xz", "Unpack it: `xz -dk '{0}'`, or compress it by gzip or zstd"},
@@ -213,6 +207,9 @@ FileFormat recognise_pair(const std::string& path) {
 const char* name_of(FileFormat format) { return description_of(format).name; }
 bool is_token_format(FileFormat format) {
   return FileFormat::rondo_tokens <= format && format <= FileFormat::llmc;
+}
+bool is_table(FileFormat format) {
+  return FileFormat::parquet <= format && format <= FileFormat::arrow_stream;
 }
 bool is_read(FileFormat format) { return format <= FileFormat::json_lines; }
 

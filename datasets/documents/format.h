@@ -15,6 +15,10 @@ enum class FileFormat {
   text,
   jsonl,   // JSON lines: by name, or the first line is an object with the text key
   packed,  // datasets/documents/corpus.h
+  // Tables with a column of text (datasets/tables/text_table.h).
+  parquet,
+  arrow,
+  arrow_stream,
   // Token files that are read.
   rondo_tokens,
   megatron,
@@ -27,9 +31,6 @@ enum class FileFormat {
   json_array,
   csv,
   tsv,
-  parquet,
-  arrow,
-  arrow_stream,
   npy,
   xz,
   bzip2,
@@ -45,7 +46,8 @@ enum class FileFormat {
 // Returns e.g. "Parquet".
 const char* name_of(FileFormat format);
 bool is_token_format(FileFormat format);
-bool is_read(FileFormat format);  // up to json_lines
+bool is_table(FileFormat format);  // Parquet, Arrow IPC
+bool is_read(FileFormat format);   // up to json_lines
 
 struct Recognised {
   FileFormat format = FileFormat::text;

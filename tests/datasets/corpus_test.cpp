@@ -117,7 +117,7 @@ TEST_CASE("a file that shrank or was removed after it was opened is an error tha
   std::filesystem::resize_file(text, 4);
   CHECK(corpus.read(document, 0, 4) == "0123");
   CHECK_THAT(data_error([&] { corpus.read(document, 2, 8); }),
-             ContainsSubstring(text + ": changed while in use: the document of 10 bytes at offset 0"));
+             ContainsSubstring(text + ": changed while in use: the document of 10 bytes at byte 0"));
 
   TempFolder two;
   two.write("a.txt", "first");

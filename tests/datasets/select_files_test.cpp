@@ -162,8 +162,6 @@ TEST_CASE("every format that is not read is refused by its name, in a folder and
       {"a.json", "[{\"text\": \"a\"}]"},
       {"b.csv", "text\nhello\n"},
       {"c.tsv", "text\thello\n"},
-      {"d", std::string("PAR1\x15\0", 6)},
-      {"e", std::string("ARROW1\0\0", 8) + std::string(200, '\0')},
       {"f.npy", std::string("\x93NUMPY\1\0", 8)},
       {"g", std::string("\xfd"
                         "7zXZ\0",
@@ -185,16 +183,6 @@ TEST_CASE("every format that is not read is refused by its name, in a folder and
              ContainsSubstring("lines.json:1:1: the object has no field \"text\""));
   CHECK(documents(folder, folder.path("lines.json"), {.text_key = "content"}) ==
         Documents{{256, 'a', 257}, {256, 'b', 257}});
-}
-
-TEST_CASE("a folder of Datasets.save_to_disk is refused by name, not trained on its metadata") {
-  const TempFolder folder;
-  const std::string arrow =
-      folder.write("d/train/data-00000-of-00001.arrow", std::string("\xff\xff\xff\xff\x10\0\0\0\x10", 9));
-  folder.write("d/train/dataset_info.json", "{\"description\": \"" + std::string(300, 'x') + "\"}");
-  folder.write("d/train/state.json", "{\"_fingerprint\": \"abc\"}");
-  CHECK_THAT(refusal(folder.path("d")),
-             ContainsSubstring(arrow + ": Arrow IPC stream is not supported. Datasets.save_to_disk writes"));
 }
 
 TEST_CASE("a compressed token file is refused with what to do") {

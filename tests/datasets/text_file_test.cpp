@@ -104,7 +104,7 @@ TEST_CASE("a compressed corpus has the documents of the uncompressed one") {
     }
     const Corpus packed(find_files(folder.path(place)).files, "body");
     REQUIRE(packed.documents().size() == plain.documents().size());
-    CorpusReader of_plain(plain.sources()), of_packed(packed.sources());
+    CorpusReader of_plain(plain.sources(), "body"), of_packed(packed.sources(), "body");
     for (std::size_t i = packed.documents().size(); i-- > 0;) {
       const Document &a = plain.documents()[i], &b = packed.documents()[i];
       CHECK(a.id_hash == b.id_hash);

@@ -120,14 +120,6 @@ TEST_CASE("a folder of tokens may contain binary files, with any tokenizer") {
   CHECK(read_all(*open_source(folder.path("m"), PairTokenizer())) == Documents{{1, 2}, {3}});
 }
 
-TEST_CASE("Parquet is refused with the command that converts it") {
-  const TempFolder folder;
-  const std::string path = folder.write("m/a.parquet", "PAR1");
-  CHECK_THAT(
-      data_error([&] { open_source(folder.path("m"), ByteTokenizer()); }),
-      ContainsSubstring("pandas.read_parquet('" + path + "').to_json('" + folder.path("m/a") + ".jsonl.gz'"));
-}
-
 TEST_CASE("validation holds out the same documents of text with every tokenizer") {
   const TempFolder folder;
   for (int i = 0; i < 50; ++i) folder.write("text/" + std::to_string(i) + ".txt", "abcabcabcabc");

@@ -209,6 +209,7 @@ std::vector<Parser> parsers_of_files() {
       {.name = "sentencepiece", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_tokenizer},
       {.name = "tokens", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokens},
       {.name = "documents", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_documents},
+      {.name = "tables", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_documents},
       {.name = "data_path", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_data_path},
       {.name = "hf_folder",
        .reads_files = true,
@@ -224,6 +225,7 @@ std::span<const Parser> parsers() {
   static const std::vector<Parser> all = [] {
     std::vector<Parser> both = parsers_of_text();
     for (Parser& parser : parsers_of_files()) both.push_back(std::move(parser));
+    if (!RONDO_ARROW) std::erase_if(both, [](const Parser& parser) { return parser.name == "tables"; });
     return both;
   }();
   return all;
