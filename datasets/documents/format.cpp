@@ -37,6 +37,8 @@ constexpr std::array kSignatures = {
     SignatureRow{FileFormat::parquet, 0, "PAR1\x15"},         // the first field of a page header is an i32
     SignatureRow{FileFormat::arrow, 0, "ARROW1\0\0"sv},
     SignatureRow{FileFormat::npy, 0, "\x93NUMPY"},
+    SignatureRow{FileFormat::compressed, 0, "\x1f\x8b\x08"},
+    SignatureRow{FileFormat::compressed, 0, "\x28\xb5\x2f\xfd"},
     SignatureRow{FileFormat::xz, 0,
                  "\xfd"
                  "7zXZ\0"sv},
@@ -95,6 +97,7 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::tsv, "TSV", kConvertTable},
     FormatRow{FileFormat::npy, "NumPy array",
               "Name the text it was made of, or write its ids as Megatron-LM's *.bin and *.idx"},
+    FormatRow{FileFormat::compressed, "a file that is compressed twice"},
     FormatRow{FileFormat::xz, "xz", "Unpack it: `xz -dk '{0}'`, or compress it by gzip or zstd"},
     FormatRow{FileFormat::bzip2, "bzip2", "Unpack it: `bzip2 -dk '{0}'`, or compress it by gzip or zstd"},
     FormatRow{FileFormat::zip, "zip archive", "Unpack it: `unzip '{0}'`, and name what it holds"},

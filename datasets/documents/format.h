@@ -32,6 +32,7 @@ enum class FileFormat {
   csv,
   tsv,
   npy,
+  compressed,  // by gzip or Zstandard, and then once more
   xz,
   bzip2,
   zip,

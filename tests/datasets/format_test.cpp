@@ -102,6 +102,20 @@ TEST_CASE("a compressed file has the format of its content") {
   }
 }
 
+TEST_CASE("a file that is compressed twice is refused with what to do") {
+  const TempFolder folder;
+  for (const Compressor& kind : compressors()) {
+    const std::string path = folder.write("a.jsonl" + kind.suffix, kind.compress(kind.compress(kLines)));
+    const Recognised file = recognise(path, "text");
+    CHECK(file.format == FileFormat::compressed);
+    CHECK_THAT(
+        data_error([&] { refuse(path, file, "text"); }),
+        ContainsSubstring(path + ": a file that is compressed twice is not supported here. Unpack it to " +
+                          folder.path("a.jsonl") + " first"));
+    CHECK(recognise(folder.write("a.jsonl", kind.compress(kLines)), "text").format == FileFormat::jsonl);
+  }
+}
+
 TEST_CASE("ids without a header are known by their companions, llm.c's and Rondo's by their content") {
   const TempFolder folder;
   const Documents documents = {{1, 2, 3}, {4, 5}};
