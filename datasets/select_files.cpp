@@ -63,6 +63,14 @@ bool is_companion(const std::string& path) {
   return name.ends_with(".sha256") || name.ends_with(".md5") || name.ends_with("sums");
 }
 
+// Results of Dataset.map, which the package datasets keeps beside the tables of save_to_disk.
+bool is_cached_map(const SourceFile& file) {
+  const std::filesystem::path path(file.path);
+  std::error_code ignored;
+  return file.as.format == FileFormat::arrow_stream && path.filename().string().starts_with("cache-") &&
+         std::filesystem::exists(path.parent_path() / "state.json", ignored);
+}
+
 class EntryFiles {
  public:
   EntryFiles(std::string_view entry, std::string_view text_key, SelectedFiles& selected)
@@ -75,6 +83,7 @@ class EntryFiles {
   void select() {
     const bool one_file = found_.files.size() == 1 && found_.files[0].path == entry_;
     if (!one_file) {
+      leave_out_cached_maps();
       sum_up();
       choose();
     }
@@ -89,6 +98,14 @@ class EntryFiles {
   }
 
  private:
+  void leave_out_cached_maps() {
+    std::erase_if(found_.files, [&](const SourceFile& file) {
+      const bool is_cached = is_cached_map(file);
+      if (is_cached) left_out_["cached by datasets"].add(file.id, 0);
+      return is_cached;
+    });
+  }
+
   void sum_up() {
     for (const SourceFile& file : found_.files) {
       struct stat info {};

@@ -2,7 +2,8 @@
 //
 // A file that is named itself is read as what it is. Of a folder or a glob:
 // - Files of one data format (JSON lines, packed corpora, token files, Parquet, CSV, ...) are the
-//   data. Text, JSON and binary files beside them are left out and counted.
+//   data. Text, JSON and binary files beside them are left out and counted, and so are the cached
+//   results of Dataset.map (cache-*.arrow beside a state.json).
 // - Files of several data formats are an error that asks for one of them.
 // - Where text files have more bytes than the data, the folder is a corpus of text: every text file
 //   is a document, CSV and JSON too, and JSON lines and token files in it are read as such. README,

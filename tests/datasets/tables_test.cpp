@@ -183,12 +183,15 @@ TEST_CASE("a folder of the hub and one of Datasets.save_to_disk have the documen
   for (const std::string split : {"disk/train/", "disk/test/"}) {
     folder.write(split + "data-00000-of-00001.arrow", seed("stream.arrow"));
     folder.write(split + "dataset_info.json", "{\n  \"description\": \"" + std::string(3000, 'x') + "\"\n}");
+    folder.write(split + "cache-0123456789abcdef.arrow", seed("stream.arrow"));  // of Dataset.map
     folder.write(split + "state.json", "{\n  \"_fingerprint\": \"abc\",\n  \"_split\": \"train\"\n}");
   }
   const auto disk = open_source(folder.path("disk"), ByteTokenizer(), kSkip);
   CHECK(disk->documents() == 2 * kDocuments);
   CHECK(disk->counts().notes.at(0) ==
-        folder.path("disk") + ": files read: 2; left out: 5 JSON (the first is dataset_dict.json)");
+        folder.path("disk") +
+            ": files read: 2; left out: 5 JSON (the first is dataset_dict.json), 2 cached by datasets (the "
+            "first is test/cache-0123456789abcdef.arrow)");
   CHECK(open_source(folder.path("disk/train"), ByteTokenizer(), kSkip)->documents() == kDocuments);
 }
 
