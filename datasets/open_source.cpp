@@ -188,6 +188,7 @@ class Opener {
     } else {
       const std::string tokens = cached_tokens(paths_, text_, tokenizer_, options_);
       add_tokens({{tokens, tokens}, open_rondo_tokens});
+      for (std::string& warning : cached_warnings(tokens)) counts_.warnings.push_back(std::move(warning));
     }
     text_.clear();
   }
@@ -197,7 +198,7 @@ class Opener {
   const TextOptions& options_;
   std::vector<SourceFile> text_;
   std::vector<std::unique_ptr<TokenSource>> parts_;
-  SourceCounts counts_;  // what is around documents
+  SourceCounts counts_;  // what is around documents, and warnings of the token cache
   std::set<std::string> identities_;
 };
 

@@ -3,7 +3,8 @@
 // so that their files are used. The process that tokenizes holds a lock on the folder. It checks for
 // the file again after it has the lock, since a process of another node may have been first. The
 // file appears under its name only when it is complete, so waiting processes need no lock. A file
-// system without locks is accepted, as in PartsFolder.
+// system without locks is accepted, as in PartsFolder. What was left out is kept in X.tokens.warnings,
+// so that every run on the tokens says so, not the first one alone.
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -19,10 +21,12 @@
 #include "datasets/token_files/token_writer.h"
 #include "datasets/tokenize.h"
 #include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
+#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
@@ -83,6 +87,8 @@ void make_folder(const fs::path& folder, std::string_view paths) {
                   paths, folder.string(), error.message()));
 }
 
+fs::path warnings_path(const fs::path& tokens) { return tokens.string() + ".warnings"; }
+
 void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
                  const TextOptions& options, const fs::path& output) {
   log_info(fmt::format("data: tokenizing the text of {} ({} files), once, into {}", paths, files.size(),
@@ -105,10 +111,12 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   });
   log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
                        time.seconds()));
-  for (const std::string& warning : result.warnings) log_warning("data: " + warning);
+  std::vector<std::string> warnings = result.warnings;
   if (result.dropped > 0)
-    log_warning(fmt::format("data: {} bytes or characters have no token in the vocabulary and are left out",
-                            result.dropped));
+    warnings.push_back(fmt::format("{} bytes or characters have no token in the vocabulary and are left out",
+                                   result.dropped));
+  if (!warnings.empty())
+    replace_file(warnings_path(output), fmt::format("{}\n", fmt::join(warnings, "\n")), FileUse::output);
 }
 
 // An error counts as absent: the waiting processes check again.
@@ -140,6 +148,13 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   while (!(lock = FolderLock::take(folder, FileUse::output)) && !file_exists(output)) pause();
   if (!file_exists(output)) make_tokens(paths, files, tokenizer, options, output);
   return output.string();
+}
+
+std::vector<std::string> cached_warnings(const std::string& tokens) {
+  std::ifstream file(warnings_path(tokens));  // absent where there are none
+  std::vector<std::string> warnings;
+  for (std::string line; std::getline(file, line);) warnings.push_back(printable(line));
+  return warnings;
 }
 
 }  // namespace rondo

@@ -26,9 +26,12 @@ struct TextOptions {
 };
 
 // Returns the path of the token file of `files`, which `paths` named. Tokenizes them under a lock
-// if the file does not exist, and logs the progress. A call after a kill resumes the work. Throws
+// if the file does not exist, and logs the progress, but no warning. A call after a kill resumes the work. Throws
 // as tokenize() does, and Error(environment) when the folder cannot be written.
 std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
                           const Tokenizer& tokenizer, const TextOptions& options);
+
+// Returns the warnings of the run that made a token file: what it skipped, and what has no token.
+std::vector<std::string> cached_warnings(const std::string& tokens);
 
 }  // namespace rondo

@@ -82,6 +82,18 @@ TEST_CASE("the name of a token file is that of earlier versions, unless the text
   CHECK(name({}) != number("1 pairs text"));
 }
 
+TEST_CASE("a run that finds its tokens in the cache warns of what was left out, as the first run did") {
+  const TempFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"aab\"}\n{\"text\": 7}\n");
+  const TextOptions skip = {.on_bad_record = OnBadRecord::skip};
+  for (int run = 0; run < 2; ++run)
+    CHECK(open_source(path, PairTokenizer(), skip)->counts().warnings ==
+          std::vector<std::string>{
+              "bad records skipped: 1, the field \"text\" is not a string; the first is " + path + ":2:10"});
+  folder.write("a.jsonl", "{\"text\": \"aab\"}\n");
+  CHECK(open_source(path, PairTokenizer(), skip)->counts().warnings.empty());
+}
+
 TEST_CASE("concurrent processes write one token file, and a process that does not tokenize waits") {
   const TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write("text/" + std::to_string(i) + ".txt", std::string(5'000, 'a'));
