@@ -53,6 +53,9 @@ add_library(crypto INTERFACE)
 add_library(crypto::static ALIAS crypto)
 target_include_directories(crypto SYSTEM INTERFACE ${CRYPTO_INCLUDE})
 target_link_libraries(crypto INTERFACE ${CRYPTO_LIBRARY} ${CMAKE_DL_LIBS} Threads::Threads)
+# rondo-worker exports its symbols. libparquet.so exports an OpenSSL of its own, of another version, and must not get
+# functions of this one.
+target_link_options(crypto INTERFACE LINKER:--exclude-libs,libcrypto.a)
 # Compressed text. Either may be missing: a file that needs it is then an error that says so
 # (datasets/documents/decompressor.cpp). Static, as PCRE2.
 add_library(compression INTERFACE)
