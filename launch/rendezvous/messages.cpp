@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
+#include <limits>
 
 #include "support/text/json_view.h"
 #include "support/text/printable.h"
@@ -25,70 +25,148 @@ constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024, kMaxStatuses = 2;
 constexpr int kReadsAtOnce = 16;  // a busy end must not delay the others
 
-// Returns the result of `read` for `object`, or nullopt if any field is invalid.
-template <class Read>
-auto if_sound(const Json& object, Read read) {
+// Encodes the fields of a message as JSON, or decodes them. Each message lists its fields once, in
+// `fields`.
+struct Archive {
+  std::optional<JsonView> source = std::nullopt;  // unset: encodes
+  Json object = Json::object();                   // the encoded fields
+
+  template <class Value, class Decode>
+  void field(const char* name, Value& value, Decode decode) {
+    if (source)
+      value = static_cast<Value>(decode(source->at(name)));
+    else
+      object[name] = value;
+  }
+  template <class Integer>
+  void integer(const char* name, Integer& value, std::int64_t least,
+               std::int64_t most = std::numeric_limits<Integer>::max()) {
+    field(name, value, [&](const JsonView& view) { return view.integer(least, most); });
+  }
+  void flag(const char* name, bool& value) {
+    int number = value ? 1 : 0;
+    integer(name, number, 0, 1);
+    value = number != 0;
+  }
+  void number(const char* name, double& value) {
+    field(name, value, [](const JsonView& view) { return view.number(); });
+  }
+  void text(const char* name, std::string& value) {
+    field(name, value, [](const JsonView& view) { return printable(view.text().substr(0, kMaxText)); });
+  }
+  void type(const std::string& name) {
+    if (!source)
+      object["type"] = name;
+    else if (const JsonView field = source->at("type"); field.text() != name)
+      field.refuse("must be " + name);
+  }
+  // Returns the items of an array to decode. Refuses more than `most`.
+  std::vector<JsonView> items(const char* name, std::size_t most) const {
+    const JsonView array = source->at(name);
+    if (array.raw().size() <= most) return array.items();
+    array.refuse("is too long");
+    return {};
+  }
+};
+
+void fields(Archive& archive, Failure& failure) {
+  archive.integer("rank", failure.rank, 0, kMaxWorldSize);
+  archive.integer("local_rank", failure.local_rank, 0, kMaxCodes);
+  archive.integer("node", failure.node, 0, kMaxWorldSize);
+  archive.integer("pid", failure.pid, 0);
+  archive.integer("exit_code", failure.exit_code, 0, 255);
+  archive.integer("signal", failure.signal, 0, 64);
+  archive.number("time_s", failure.time_s);
+  archive.integer("step", failure.step, -1);
+  archive.integer("saved", failure.saved, -1);
+  archive.text("host", failure.host);
+  archive.text("message", failure.message);
+  archive.text("log", failure.log);
+}
+
+void fields(Archive& archive, RankStatus& status) {
+  archive.integer("rank", status.rank, 0, kMaxWorldSize);
+  archive.integer("step", status.step, 0);
+  archive.integer("calls", status.calls, 0);
+  archive.flag("stopped", status.stopped);
+  archive.flag("waits", status.waits);
+  archive.number("still_s", status.still_s);
+  archive.text("where", status.where);
+  archive.text("collective", status.collective);
+  archive.text("module", status.module);
+}
+
+void fields(Archive& archive, Join& join) {
+  archive.type("join");
+  archive.text("job", join.job);
+  archive.text("host", join.host);
+  archive.text("role", join.role);
+  archive.integer("nodes", join.nodes, 1, kMaxWorldSize);
+  archive.integer("ranks", join.ranks, 1, kMaxCodes);
+  archive.integer("node_rank", join.node_rank, -1, kMaxWorldSize);
+  archive.integer("pid", join.pid, 0);
+}
+
+// Bounds that depend on another field follow it.
+void fields(Archive& archive, Start& start) {
+  archive.type("start");
+  archive.integer("generation", start.generation, 0);
+  archive.integer("nodes", start.nodes, 1, kMaxWorldSize);
+  archive.integer("node", start.node, 0, start.nodes - 1);
+  archive.integer("world_size", start.world_size, 1, kMaxWorldSize);
+  archive.integer("first_rank", start.first_rank, 0, start.world_size - 1);
+  archive.integer("role_world_size", start.role_world_size, 1, start.world_size);
+  archive.integer("first_role_rank", start.first_role_rank, 0, start.role_world_size - 1);
+  archive.text("master_addr", start.master_addr);
+  archive.integer("master_port", start.master_port, 1, 65535);
+  archive.text("store_token", start.store_token);
+}
+
+template <class Message>
+Json encoded(Message message) {
+  Archive archive;
+  fields(archive, message);
+  return archive.object;
+}
+
+template <class Message>
+Message decoded(const JsonView& object) {
+  Message message;
+  Archive archive{object};
+  fields(archive, message);
+  return message;
+}
+
+void fields(Archive& archive, Ended& ended) {
+  archive.type("ended");
+  archive.integer("generation", ended.generation, 0);
+  if (archive.source) {
+    for (const JsonView& code : archive.items("codes", kMaxCodes))
+      ended.codes.push_back(static_cast<int>(code.integer(0, 255)));
+    if (archive.source->raw().contains("first")) ended.first = decoded<Failure>(archive.source->at("first"));
+    if (archive.source->raw().contains("statuses"))
+      for (const JsonView& status : archive.items("statuses", kMaxStatuses))
+        ended.statuses.push_back(decoded<RankStatus>(status));
+    return;
+  }
+  archive.object["codes"] = ended.codes;
+  if (ended.first) archive.object["first"] = encoded(*ended.first);
+  for (const RankStatus& status : ended.statuses) archive.object["statuses"].push_back(encoded(status));
+}
+
+void fields(Archive& archive, Finish& finish) {
+  archive.type("finish");
+  archive.integer("code", finish.code, 0, 255);
+  archive.text("report", finish.report);
+}
+
+// Returns nullopt if any field is invalid.
+template <class Message>
+std::optional<Message> decoded_if_valid(const Json& object) {
   std::vector<std::string> problems;
   const JsonSource source{.problems = &problems};
-  auto message = read(JsonView(object, source));
+  auto message = decoded<Message>(JsonView(object, source));
   return problems.empty() ? std::optional(std::move(message)) : std::nullopt;
-}
-
-int integer(const JsonView& fields, const char* name, int least, int most) {
-  return static_cast<int>(fields.at(name).integer(least, most));
-}
-std::int64_t large(const JsonView& fields, const char* name, std::int64_t least) {
-  return fields.at(name).integer(least, INT64_MAX);
-}
-std::string text(const JsonView& fields, const char* name) {
-  return printable(fields.at(name).text().substr(0, kMaxText));
-}
-
-void require_type(const JsonView& message, const std::string& type) {
-  if (const JsonView field = message.at("type"); field.text() != type) field.refuse("must be " + type);
-}
-
-// Returns the items of an array. Refuses more than `most`.
-std::vector<JsonView> items(const JsonView& array, std::size_t most) {
-  if (array.raw().size() <= most) return array.items();
-  array.refuse("is too long");
-  return {};
-}
-
-Json failure_to_json(const Failure& failure) {
-  return {{"rank", failure.rank},           {"local_rank", failure.local_rank},
-          {"node", failure.node},           {"pid", failure.pid},
-          {"exit_code", failure.exit_code}, {"signal", failure.signal},
-          {"time_s", failure.time_s},       {"step", failure.step},
-          {"saved", failure.saved},         {"host", failure.host},
-          {"message", failure.message},     {"log", failure.log}};
-}
-
-Failure failure_of(const JsonView& fields) {
-  return {.rank = integer(fields, "rank", 0, kMaxWorldSize),
-          .local_rank = integer(fields, "local_rank", 0, kMaxCodes),
-          .node = integer(fields, "node", 0, kMaxWorldSize),
-          .pid = large(fields, "pid", 0),
-          .exit_code = integer(fields, "exit_code", 0, 255),
-          .signal = integer(fields, "signal", 0, 64),
-          .time_s = fields.at("time_s").number(),
-          .step = large(fields, "step", -1),
-          .saved = large(fields, "saved", -1),
-          .host = text(fields, "host"),
-          .message = text(fields, "message"),
-          .log = text(fields, "log")};
-}
-
-RankStatus rank_status_of_json(const JsonView& fields) {
-  return {.rank = integer(fields, "rank", 0, kMaxWorldSize),
-          .step = large(fields, "step", 0),
-          .calls = large(fields, "calls", 0),
-          .stopped = integer(fields, "stopped", 0, 1) != 0,
-          .waits = integer(fields, "waits", 0, 1) != 0,
-          .still_s = fields.at("still_s").number(),
-          .where = text(fields, "where"),
-          .collective = text(fields, "collective"),
-          .module = text(fields, "module")};
 }
 
 }  // namespace
@@ -179,95 +257,15 @@ bool Channel::take_frame(std::vector<Json>& messages) {
   return true;
 }
 
-Json to_json(const RankStatus& status) {
-  return {{"rank", status.rank},           {"step", status.step},
-          {"calls", status.calls},         {"stopped", status.stopped ? 1 : 0},
-          {"waits", status.waits ? 1 : 0}, {"still_s", status.still_s},
-          {"where", status.where},         {"collective", status.collective},
-          {"module", status.module}};
-}
+Json to_json(const RankStatus& status) { return encoded(status); }
+Json to_json(const Join& join) { return encoded(join); }
+Json to_json(const Start& start) { return encoded(start); }
+Json to_json(const Ended& ended) { return encoded(ended); }
+Json to_json(const Finish& finish) { return encoded(finish); }
 
-Json to_json(const Join& join) {
-  return {{"type", "join"},      {"job", join.job},     {"host", join.host},           {"role", join.role},
-          {"nodes", join.nodes}, {"ranks", join.ranks}, {"node_rank", join.node_rank}, {"pid", join.pid}};
-}
-
-std::optional<Join> to_join(const Json& message) {
-  return if_sound(message, [](const JsonView& fields) {
-    require_type(fields, "join");
-    return Join{.job = text(fields, "job"),
-                .host = text(fields, "host"),
-                .role = text(fields, "role"),
-                .nodes = integer(fields, "nodes", 1, kMaxWorldSize),
-                .ranks = integer(fields, "ranks", 1, kMaxCodes),
-                .node_rank = integer(fields, "node_rank", -1, kMaxWorldSize),
-                .pid = large(fields, "pid", 0)};
-  });
-}
-
-Json to_json(const Start& start) {
-  return {{"type", "start"},
-          {"generation", start.generation},
-          {"node", start.node},
-          {"nodes", start.nodes},
-          {"first_rank", start.first_rank},
-          {"world_size", start.world_size},
-          {"first_role_rank", start.first_role_rank},
-          {"role_world_size", start.role_world_size},
-          {"master_addr", start.master_addr},
-          {"master_port", start.master_port},
-          {"store_token", start.store_token}};
-}
-
-std::optional<Start> to_start(const Json& message) {
-  return if_sound(message, [](const JsonView& fields) {
-    require_type(fields, "start");
-    Start start;
-    start.generation = integer(fields, "generation", 0, INT_MAX);
-    start.nodes = integer(fields, "nodes", 1, kMaxWorldSize);
-    start.node = integer(fields, "node", 0, start.nodes - 1);
-    start.world_size = integer(fields, "world_size", 1, kMaxWorldSize);
-    start.first_rank = integer(fields, "first_rank", 0, start.world_size - 1);
-    start.role_world_size = integer(fields, "role_world_size", 1, start.world_size);
-    start.first_role_rank = integer(fields, "first_role_rank", 0, start.role_world_size - 1);
-    start.master_addr = text(fields, "master_addr");
-    start.master_port = integer(fields, "master_port", 1, 65535);
-    start.store_token = text(fields, "store_token");
-    return start;
-  });
-}
-
-Json to_json(const Ended& ended) {
-  Json message = {{"type", "ended"}, {"generation", ended.generation}, {"codes", ended.codes}};
-  if (ended.first) message["first"] = failure_to_json(*ended.first);
-  for (const RankStatus& status : ended.statuses) message["statuses"].push_back(to_json(status));
-  return message;
-}
-
-std::optional<Ended> to_ended(const Json& message) {
-  return if_sound(message, [](const JsonView& fields) {
-    require_type(fields, "ended");
-    Ended ended;
-    ended.generation = integer(fields, "generation", 0, INT_MAX);
-    for (const JsonView& code : items(fields.at("codes"), kMaxCodes))
-      ended.codes.push_back(static_cast<int>(code.integer(0, 255)));
-    if (fields.raw().contains("first")) ended.first = failure_of(fields.at("first"));
-    if (fields.raw().contains("statuses"))
-      for (const JsonView& status : items(fields.at("statuses"), kMaxStatuses))
-        ended.statuses.push_back(rank_status_of_json(status));
-    return ended;
-  });
-}
-
-Json to_json(const Finish& finish) {
-  return {{"type", "finish"}, {"code", finish.code}, {"report", finish.report}};
-}
-
-std::optional<Finish> to_finish(const Json& message) {
-  return if_sound(message, [](const JsonView& fields) {
-    require_type(fields, "finish");
-    return Finish{.code = integer(fields, "code", 0, 255), .report = text(fields, "report")};
-  });
-}
+std::optional<Join> to_join(const Json& message) { return decoded_if_valid<Join>(message); }
+std::optional<Start> to_start(const Json& message) { return decoded_if_valid<Start>(message); }
+std::optional<Ended> to_ended(const Json& message) { return decoded_if_valid<Ended>(message); }
+std::optional<Finish> to_finish(const Json& message) { return decoded_if_valid<Finish>(message); }
 
 }  // namespace rondo::launch

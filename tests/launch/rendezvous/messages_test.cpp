@@ -95,6 +95,28 @@ TEST_CASE("messages survive a round trip") {
   CHECK(to_json(*to_ended(travelled))["statuses"] == travelled["statuses"]);
 }
 
+TEST_CASE("each message is encoded as these bytes") {
+  Start start{.generation = 1, .node = 1, .nodes = 2, .first_rank = 3, .world_size = 5};
+  start.first_role_rank = 2, start.role_world_size = 4, start.master_addr = "h", start.master_port = 12;
+  start.store_token = "t";
+  Failure failure{.rank = 3, .local_rank = 1, .node = 1, .pid = 77, .exit_code = 4, .signal = 0};
+  failure.time_s = 2.5, failure.step = 9, failure.saved = 5;
+  failure.host = "h", failure.message = "m", failure.log = "l";
+  const Ended ended{2, failure, {0, 137}, {{1, 11, 80, true, false, 3.5, "w", "c", "m"}}};
+  CHECK(to_json(Join{"j", "h", "r", 2, 1, -1, 5}).dump() ==
+        R"({"host":"h","job":"j","node_rank":-1,"nodes":2,"pid":5,"ranks":1,"role":"r","type":"join"})");
+  CHECK(to_json(start).dump() ==
+        R"({"first_rank":3,"first_role_rank":2,"generation":1,"master_addr":"h","master_port":12,"node":1,)"
+        R"("nodes":2,"role_world_size":4,"store_token":"t","type":"start","world_size":5})");
+  CHECK(to_json(ended).dump() ==
+        R"({"codes":[0,137],"first":{"exit_code":4,"host":"h","local_rank":1,"log":"l","message":"m",)"
+        R"("node":1,"pid":77,"rank":3,"saved":5,"signal":0,"step":9,"time_s":2.5},"generation":2,)"
+        R"("statuses":[{"calls":80,"collective":"c","module":"m","rank":1,"step":11,"still_s":3.5,)"
+        R"("stopped":1,"waits":0,"where":"w"}],"type":"ended"})");
+  CHECK(to_json(Ended{0, std::nullopt, {}}).dump() == R"({"codes":[],"generation":0,"type":"ended"})");
+  CHECK(to_json(Finish{3, "x"}).dump() == R"({"code":3,"report":"x","type":"finish"})");
+}
+
 // Reads `sound` with each field dropped, or given a value of another type.
 template <typename Read>
 void check_every_field(const Json& sound, Read read) {
