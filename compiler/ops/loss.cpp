@@ -2,10 +2,12 @@
 // part of the vocabulary with statistics that ranks exchange.
 #include <algorithm>
 #include <initializer_list>
+#include <string>
 
 #include "compiler/ops/op.h"
 #include "compiler/ops/placements.h"
 #include "compiler/ops/price.h"
+#include "compiler/text/text.h"
 
 namespace rondo::ir {
 namespace {
@@ -38,12 +40,26 @@ Head read_head(const Node& node) {
   return {.h = id(0), .weight = id(1), .place = id(2), .largest = id(3), .sum = id(4)};
 }
 
-// Results for a whole vocabulary: losses, gradients of h and weight, workspace.
-Placement whole_vocabulary(const OnAxis& at, std::size_t i) {
-  require_whole_weight(at, 1);
-  const Placement h = require_whole_rows(nonlinear(at.operand(0)));
-  return i == 2 ? over_rows(h) : h;
+// Returns the placement of the rows of h. Throws Refused unless the weight is replicated, and the
+// arguments that have one value per row are of the same rows.
+Placement rows_of_head(const OnAxis& at, std::initializer_list<std::size_t> per_row) {
+  require_replicated(at, 1, "weight");
+  const Placement rows = require_whole_rows(nonlinear(at.operand(0)));
+  for (const std::size_t i : per_row)
+    if (const Placement p = nonlinear(at.operand(i)); p != rows)
+      throw Refused{"argument " + std::to_string(i) + " is \"" + print(p) + "\", but the rows of h are \"" +
+                    print(rows) + "\""};
+  return rows;
 }
+// Losses and gradients of a whole vocabulary: losses, gradients of h and weight, workspace. All
+// ranks scale their losses by one number.
+Placement scaled_losses(const OnAxis& at, std::size_t i) {
+  const Placement rows = rows_of_head(at, {2});
+  require_replicated(at, 3, "gradient");
+  return i == 2 ? over_rows(rows) : rows;
+}
+// Losses of a whole vocabulary, workspace.
+Placement losses(const OnAxis& at, std::size_t) { return rows_of_head(at, {2}); }
 // Returns true if the rank has a part of the vocabulary. `place` is then the place of each row's
 // label in it. Throws Refused(otherwise) unless the values of `replicated` are replicated.
 bool has_part_of_vocabulary(const OnAxis& at, const Head& head, const char* otherwise,
@@ -61,18 +77,18 @@ Placement statistics(const OnAxis& at, std::size_t i) {
   if (has_part_of_vocabulary(at, head, "ranks with different rows have different parts of the vocabulary",
                              {head.h}))
     return i == 0 ? kPartialMax : i == 1 ? kPartialSum : kLocal;
-  require_whole_weight(at, 1);
-  return require_whole_rows(nonlinear(at.of(head.h)));
+  return rows_of_head(at, {2});
 }
 // Results: gradients of h and weight, workspace.
 Placement part_gradients(const OnAxis& at, std::size_t i) {
   const Head head = read_head(at.node);
   if (has_part_of_vocabulary(at, head, "its statistics do not cover the whole vocabulary",
-                             {head.h, head.largest, head.sum}))
+                             {head.h, head.largest, head.sum})) {
+    require_replicated(at, 5, "gradient");
     return i == 0 ? kPartialSum : i == 1 ? sharded(0) : kLocal;
-  require_whole_weight(at, 1);
-  const Placement h = require_whole_rows(nonlinear(at.of(head.h)));
-  return i == 1 ? over_rows(h) : h;
+  }
+  const Placement rows = rows_of_head(at, {2, 3, 4, 5, 6});
+  return i == 1 ? over_rows(rows) : rows;
 }
 
 // `Products` is 1 for the logits, and 3 with the gradients of h and of the weight.
@@ -132,9 +148,9 @@ constexpr Op kLossOps[] = {
      .signature = {5, 6, 1},
      .reuses = 1,
      .shard = cross_entropy_backward},
-    head<3>("rondo.linear_cross_entropy.default", {4, 6, 4}, whole_vocabulary),
+    head<3>("rondo.linear_cross_entropy.default", {4, 6, 4}, scaled_losses),
     head<3>("rondo.linear_cross_entropy_gradients.default", {7, 8, 3}, part_gradients),
-    head<1>("rondo.linear_cross_entropy_losses.default", {3, 5, 2}, whole_vocabulary),
+    head<1>("rondo.linear_cross_entropy_losses.default", {3, 5, 2}, losses),
     head<1>("rondo.linear_cross_entropy_statistics.default", {3, 4, 4}, statistics),
 };
 

@@ -11,17 +11,17 @@ Placement whole_rows(const OnAxis& at, const Placement& x) {
   return x;
 }
 Placement rms_norm(const OnAxis& at, std::size_t) {  // (x, weight, eps)
-  require_whole_weight(at, 1);
+  require_replicated(at, 1, "weight");
   return whole_rows(at, nonlinear(at.operand(0)));
 }
 // (x, residual, weight, eps): the sum of x and residual, and its norm.
 Placement add_rms_norm(const OnAxis& at, std::size_t) {
-  require_whole_weight(at, 2);
+  require_replicated(at, 2, "weight");
   return whole_rows(at, nonlinear(sum_of(at.operand(0), at.operand(1))));
 }
 // (grad, x, weight, inverse_rms, other): `other` is added to the gradient of x.
 Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
-  require_whole_weight(at, 2);
+  require_replicated(at, 2, "weight");
   const Placement x = product_of(at.operand(0), nonlinear(at.operand(1)));
   if (i == 0) return at.has(4) ? sum_of(x, at.operand(4)) : x;
   return x.kind == Placement::Kind::sharded ? kPartialSum : x;

@@ -75,9 +75,9 @@ Placement require_whole_rows(const Placement& p) {
   return p;
 }
 
-void require_whole_weight(const OnAxis& at, std::size_t i) {
-  const Placement weight = at.operand(i);
-  if (weight != kReplicated) throw Refused{"its weight is \"" + print(weight) + "\", but must be replicated"};
+void require_replicated(const OnAxis& at, std::size_t i, const std::string& name) {
+  if (const Placement p = at.operand(i); p != kReplicated)
+    throw Refused{fmt::format("its {} is \"{}\", but must be replicated", name, print(p))};
 }
 
 int dim_of(std::int64_t dim, std::size_t dims) {

@@ -48,8 +48,8 @@ bool is_partial(const Placement& p);
 
 // Throws Refused unless a rank has whole rows.
 Placement require_whole_rows(const Placement& p);
-// Throws Refused unless argument i, a weight that is applied to all rows, is whole on each rank.
-void require_whole_weight(const OnAxis& at, std::size_t i);
+// Throws Refused unless argument i, such as a weight that is applied to all rows, is replicated.
+void require_replicated(const OnAxis& at, std::size_t i, const std::string& name);
 
 // Returns the placement of a view of sizes `to` of a tensor of sizes `from`, or std::nullopt if no
 // dimension of the view corresponds to the sharded one.

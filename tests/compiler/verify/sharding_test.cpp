@@ -290,3 +290,55 @@ TEST_CASE("the text of a graph has its mesh and the sharding of its inputs") {
   CHECK(text.find("row on dp 0 tp inner 1 of [8,8]\n") != std::string::npos);
   CHECK(print(parse(text, "x.ir")) == text);
 }
+
+TEST_CASE("a head with its loss takes the labels of its rows, and one gradient for all of them") {
+  // A weight %42 of all columns, the step's tokens %44, and rows of all ranks: labels %47, places %48.
+  const std::string operands =
+      "  %40: f32[64] = _c10d_functional.all_gather_into_tensor.default(%0, 8, \"dp_tp\")\n"
+      "  %41: f32[64] views %40 = _c10d_functional.wait_tensor.default(%40)\n"
+      "  %42: f32[8,8] views %41 = aten.view.default(%41, [8, 8])\n"
+      "  %43: f32[] = _c10d_functional.all_reduce.default(%4, \"sum\", \"dp\")\n"
+      "  %44: f32[] views %43 = _c10d_functional.wait_tensor.default(%43)\n"
+      "  %45: i64[8] = _c10d_functional.all_gather_into_tensor.default(%5, 4, \"dp\")\n"
+      "  %46: i64[8] views %45 = _c10d_functional.wait_tensor.default(%45)\n"
+      "  %47: i64[2] views %46 = aten.slice.Tensor(%46, 0, 0, 2, 1)\n"
+      "  %48: i64[2,1] views %47 = aten.view.default(%47, [2, 1])\n"
+      "  %49: i64[2,1] views %5 = aten.view.default(%5, [2, 1])\n"
+      "  %50: f32[2,1] = aten.sum.dim_IntList(%3, [1], true)\n"
+      "  %51: f32[2,1] = aten.expand.default(%44, [2, 1])\n";
+  const std::string other = "axis dp: argument 2 is \"replicated\", but the rows of h are \"0\"";
+  const auto loss = [&](const std::string& labels, const std::string& gradient) {
+    return operands +
+           "  %60: f32[2], %61: f32[2,8], %62: f32[8,8], %63: f32[2,8] = "
+           "rondo.linear_cross_entropy.default(%3, %42, " +
+           labels + ", " + gradient + ", -100, 2)\n";
+  };
+  CHECK(type_of(loss("%5", "%44"), 60) == "dp 0");
+  CHECK(type_of(loss("%5", "%44"), 62) == "dp sum");
+  CHECK(refusal_of(loss("%47", "%44")).ends_with(other));
+  CHECK(refusal_of(loss("%5", "%4")).ends_with("axis dp: its gradient is \"sum\", but must be replicated"));
+  const auto losses = [&](const std::string& labels) {
+    return operands + "  %60: f32[2], %61: f32[2,8] = rondo.linear_cross_entropy_losses.default(%3, %42, " +
+           labels + ", -100, 2)\n";
+  };
+  CHECK(refusal_of(losses("%5")).empty());
+  CHECK(refusal_of(losses("%47")).ends_with(other));
+  const auto statistics = [&](const std::string& place) {
+    return operands +
+           "  %60: f32[2,1], %61: f32[2,1], %62: f32[2,1], %63: f32[2,8] = "
+           "rondo.linear_cross_entropy_statistics.default(%3, %42, " +
+           place + ", 2)\n";
+  };
+  CHECK(refusal_of(statistics("%49")).empty());
+  CHECK(refusal_of(statistics("%48")).ends_with(other));
+  const auto gradients = [&](const std::string& place, const std::string& rows, const std::string& gradient) {
+    return operands +
+           "  %60: f32[2,8], %61: f32[8,8], %62: f32[2,8] = "
+           "rondo.linear_cross_entropy_gradients.default(%3, %42, " +
+           place + ", " + rows + ", " + rows + ", " + gradient + ", " + rows + ", 2)\n";
+  };
+  CHECK(refusal_of(gradients("%49", "%50", "%50")).empty());
+  CHECK(refusal_of(gradients("%48", "%50", "%50")).ends_with(other));
+  CHECK(refusal_of(gradients("%49", "%50", "%51"))
+            .ends_with("argument 5 is \"replicated\", but the rows of h are \"0\""));
+}
