@@ -12,8 +12,7 @@ int code_of(const Thrown& thrown) {
   return exit_code_of([&]() -> int { throw thrown; });
 }
 
-TEST_CASE(
-    "RES-10, RES-11: too few descriptors, threads or bytes of memory are 9, wherever they are missing") {
+TEST_CASE("too few descriptors, threads or bytes of memory are 9, wherever they are missing") {
   using std::filesystem::filesystem_error;
   CHECK(code_of(filesystem_error("x", std::make_error_code(std::errc::too_many_files_open))) == 9);
   CHECK(code_of(filesystem_error("x", std::make_error_code(std::errc::not_enough_memory))) == 9);

@@ -1,5 +1,6 @@
-// Hostile connections to the meeting port of a job of two nodes on this machine, before the second node comes
-// and while the job runs: `flood --connections N --rate PER_SECOND`. The job must not notice.
+// Hostile connections to the rendezvous port of a job of two nodes on this machine, before the
+// second node comes and while the job runs: `flood --connections N --rate PER_SECOND`. The job must
+// not notice.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -94,8 +95,7 @@ class Flood {
   int opened_ = 0, refused_ = 0;
 };
 
-TEST_CASE(
-    "SEC-06: a flood of hostile connections costs the launcher little, and the job ends as without it") {
+TEST_CASE("a flood of hostile connections costs the launcher little, and the job ends as without it") {
   const std::string port = free_port();
   const Scratch folder;
   const std::string script =

@@ -47,7 +47,7 @@ void check_everywhere(const std::string& before, const std::string& after = "") 
   }
 }
 
-TEST_CASE("CLI-10, CLI-11: closed streams and full devices end no subcommand by a signal") {
+TEST_CASE("closed streams and full devices end no subcommand by a signal") {
   for (const char* streams :
        {"<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"})
     check_everywhere("", streams);  // 9 where it has results, 0 where it has none
@@ -64,12 +64,12 @@ TEST_CASE("CLI-12: results that the standard output does not take end a subcomma
   }
 }
 
-TEST_CASE("RES-09 to RES-13: limits end no subcommand by a signal") {
+TEST_CASE("limits end no subcommand by a signal") {
   for (const char* limit : {"ulimit -n 16;", "ulimit -n 6;", "ulimit -f 0;", "ulimit -c 0; ulimit -s 512;"})
     check_everywhere(limit);
 }
 
-TEST_CASE("CFG-30: empty and strange environments end no subcommand by a signal") {
+TEST_CASE("empty and strange environments end no subcommand by a signal") {
   for (const char* variables :
        {"env -i", "HOME= TMPDIR= PATH=", "LC_ALL=xx_YY.nowhere LANG=x",
         "TERM= COLUMNS=99999999999999999999 LINES=-1", "RANK=x WORLD_SIZE=-1 MASTER_PORT=99999999",

@@ -61,7 +61,7 @@ TEST_CASE("CFG-17: a key of a megabyte and thousands of keys are refused in a fe
   CHECK(std::count(message.begin(), message.end(), '\n') == 51);
 }
 
-TEST_CASE("SEC-10: a key that would give orders to a terminal is shown as text") {
+TEST_CASE("a key that would give orders to a terminal is shown as text") {
   CHECK_THAT(message_of("[training]\n\"\\u001b[2J\" = 1\n", {}), ContainsSubstring("\\x1b[2J"));
 }
 
