@@ -7,8 +7,8 @@
 //                permuted tokens are sharded, and so are the shards of parallel/flat_shard.h (along
 //                dim 0 of the flattened tensor)
 //   inner        divided along a dimension of `unflattened` other than the first, then flattened
-//   partial_sum  a summand: the tensor is the sum over the ranks
-//   partial_max  an operand of a maximum: the tensor is the maximum over the ranks
+//   partial_sum  the tensor is the sum over the ranks
+//   partial_max  the tensor is the maximum over the ranks
 //   local        computed from what this rank alone has: ids of its part of a vocabulary, rows of
 //                its experts, counts of its rows. It says nothing of the values of other ranks
 // In addition, `repeated` marks a sum over ranks of equal values, which is too large by the number

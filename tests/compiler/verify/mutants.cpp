@@ -50,7 +50,7 @@ class Mutations {
         for_each_operand(early.graph.nodes[reader], [&](ValueId& id) { id = id == to ? from : id; });
         for (const ValueId id : early.graph.nodes[reader].results)
           if (early.graph.value(id).views == to) early.graph.value(id).views = from;
-        take("one reader takes the summand", reader, early);
+        take("one reader takes the partial operand", reader, early);
       }
       Patient other(graph_);
       other.name_reduction(i, collective.reduction == "sum" ? "max" : "sum");
