@@ -114,8 +114,6 @@ Backend& backend() {
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
-    case LogLevel::debug:
-      return spdlog::level::debug;
     case LogLevel::info:
       return spdlog::level::info;
     case LogLevel::warning:
@@ -132,7 +130,6 @@ void log(LogLevel level, std::string_view text) {
   backend().logger.log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
-void set_log_level(LogLevel lowest) { backend().logger.set_level(spdlog_level(lowest)); }
 void set_log_rank(int rank) { backend().set_rank("rank " + std::to_string(rank) + " "); }
 void set_log_color(bool allowed) { backend().set_color(allowed); }
 bool log_has_color() { return backend().sink->colored; }

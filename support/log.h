@@ -12,14 +12,13 @@
 
 namespace rondo {
 
-enum class LogLevel { debug, info, warning, error };
+enum class LogLevel { info, warning, error };
 
 void log(LogLevel level, std::string_view text);
 inline void log_info(std::string_view text) { log(LogLevel::info, text); }
 inline void log_warning(std::string_view text) { log(LogLevel::warning, text); }
 inline void log_error(std::string_view text) { log(LogLevel::error, text); }
 
-void set_log_level(LogLevel lowest);
 void set_log_rank(int rank);
 // Lines are coloured if stderr is a terminal and NO_COLOR is unset, or if CLICOLOR_FORCE is set.
 // `false` turns colour off permanently.

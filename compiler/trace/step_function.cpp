@@ -5,13 +5,6 @@
 namespace rondo {
 namespace {
 
-std::vector<std::size_t> inputs_where(const StepFunction& function, bool batch) {
-  std::vector<std::size_t> result;
-  for (std::size_t i = 0; i < function.inputs.size(); ++i)
-    if ((function.inputs[i].kind == ir::InputKind::batch) == batch) result.push_back(i);
-  return result;
-}
-
 constexpr std::pair<at::ScalarType, ir::DType> kDTypes[] = {{at::kDouble, ir::DType::f64},
                                                             {at::kFloat, ir::DType::f32},
                                                             {at::kBFloat16, ir::DType::bf16},
@@ -26,9 +19,6 @@ constexpr std::pair<at::ScalarType, ir::DType> kDTypes[] = {{at::kDouble, ir::DT
                                                             {at::kBool, ir::DType::b8}};
 
 }  // namespace
-
-std::vector<std::size_t> state_inputs(const StepFunction& function) { return inputs_where(function, false); }
-std::vector<std::size_t> batch_inputs(const StepFunction& function) { return inputs_where(function, true); }
 
 ir::DType to_ir(at::ScalarType dtype) {
   for (const auto& [aten, ours] : kDTypes)

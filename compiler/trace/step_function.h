@@ -32,10 +32,6 @@ struct StepFunction {
   std::vector<std::string> notes = {};  // for the log: decisions about the body
 };
 
-// Returns the state inputs (every kind but batch) or the batch inputs, as indices into `inputs`.
-std::vector<std::size_t> state_inputs(const StepFunction& function);
-std::vector<std::size_t> batch_inputs(const StepFunction& function);
-
 ir::DType to_ir(at::ScalarType dtype);
 at::ScalarType to_aten(ir::DType dtype);
 ir::TensorType type_of(const at::Tensor& tensor);

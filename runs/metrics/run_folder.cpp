@@ -117,8 +117,8 @@ std::vector<fs::path> files_of_a_run(const fs::path& folder) {
     if (fs::exists(fs::symlink_status(folder / name))) files.emplace_back(name);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if ((name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt"))) ||
-        name.ends_with(".superseded.jsonl") || name.starts_with("config.to_step_"))
+    if ((name.starts_with("rank_") && name.ends_with(".crash.txt")) || name.ends_with(".superseded.jsonl") ||
+        name.starts_with("config.to_step_"))
       files.emplace_back(name);
   }
   return files;
@@ -297,12 +297,6 @@ void RunFolder::write_exit(const ExitRecord& record) {
   exit_->write_at(0, std::as_bytes(std::span(text)));
   exit_->commit();
   exit_.reset();
-}
-
-fs::path rank_folder(const fs::path& folder, int rank) {
-  const fs::path own = folder / fmt::format("rank_{}", rank);
-  make_folder(own);
-  return own;
 }
 
 }  // namespace rondo

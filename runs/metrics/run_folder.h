@@ -10,12 +10,12 @@
 //   exit.json      how the run ended (ExitRecord); absent while it runs
 //   graph/ tb/     the recorded graph as text; TensorBoard event files
 //   profile_traces/ memory_snapshot/ comm_traces/  docs/profiling.md
-//   rank_R/        files of rank R, if it writes any
+//   rank_R.crash.txt  of a rank that crashed
 //   *.superseded.jsonl, config.to_step_N.toml  what a resumed run replaced (step_lines.h,
 //                  write_config)
 //   previous-N/    the files above of the N-th earlier run in this folder that was not resumed
 //
-// Only rank 0 creates a RunFolder; other ranks write only below `rank_folder`. Not thread-safe.
+// Only rank 0 creates a RunFolder. Other ranks write only files with their number. Not thread-safe.
 // Errors are those of FileUse::run. A folder that another live process writes is
 // ExitCode::environment.
 #pragma once
@@ -108,10 +108,6 @@ class RunFolder {
   std::optional<AppendFile> events_;
   std::optional<AtomicFile> exit_;  // with reserved disk space, as the disk may become full
 };
-
-// Returns `FOLDER/rank_R`, created if missing. REQUIRES: rank 0's run has begun (a barrier).
-// Otherwise rank 0 would move the folder with the earlier run's files.
-std::filesystem::path rank_folder(const std::filesystem::path& folder, int rank);
 
 // Returns the current time in UTC, as in events.jsonl.
 std::string utc_timestamp();

@@ -93,7 +93,7 @@ TEST_CASE("earlier runs in the folder are kept separate and complete") {
     write_text(run.path() / "logs/kept.txt", "not a file of the run");
     write_text(run.graph_folder() / "step.ir", "graph " + std::to_string(run_number));
     StepMetricsWriter(run.metrics_file()).write(step_line(run_number));
-    rank_folder(run.path(), 1);
+    write_text(run.path() / "rank_1.crash.txt", "rank 1 of run " + std::to_string(run_number));
     run.write_exit({});
   }
   CHECK(fs::exists(scratch / "run/logs/kept.txt"));
@@ -103,7 +103,7 @@ TEST_CASE("earlier runs in the folder are kept separate and complete") {
     CHECK(text_of(folder / "graph/step.ir") == "graph " + std::to_string(run_number));
     CHECK(lines_of(folder / "metrics.jsonl") == std::vector{to_json(step_line(run_number))});
     CHECK(fs::exists(folder / "exit.json"));
-    CHECK(fs::is_directory(folder / "rank_1"));
+    CHECK(text_of(folder / "rank_1.crash.txt") == "rank 1 of run " + std::to_string(run_number));
   }
 }
 
