@@ -18,12 +18,10 @@ namespace {
 // resolve_layout throws if no number of ranks fits.
 std::int64_t few_ranks(const JobConfig& config) {
   constexpr std::int64_t kMostTimes = 1024;
-  const Parallelism& p = config.parallelism;
   std::int64_t known = 1;
   bool is_open = false;
-  for (const std::int64_t degree :
-       {p.pipeline_parallel_degree, p.data_parallel_replicate_degree, p.data_parallel_shard_degree,
-        p.context_parallel_degree, p.tensor_parallel_degree}) {
+  for (const DegreeOfAxis& of : kDegreesOfDense) {
+    const std::int64_t degree = config.parallelism.*of.degree;
     known *= degree > 0 ? degree : 1;
     is_open |= degree < 0;
   }

@@ -125,12 +125,8 @@ void check_batch(Rules& rules, const JobConfig& config) {
 void check_degrees(Rules& rules, const JobConfig& config) {
   const Parallelism& p = config.parallelism;
   Keys inferred;
-  for (const auto& [key, degree] :
-       {std::pair("parallelism.data_parallel_replicate_degree", p.data_parallel_replicate_degree),
-        std::pair("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree),
-        std::pair("parallelism.context_parallel_degree", p.context_parallel_degree),
-        std::pair("parallelism.tensor_parallel_degree", p.tensor_parallel_degree)})
-    if (degree == -1) inferred.emplace_back(key);
+  for (const auto& [axis, degree] : kDegreesOfDense)
+    if (p.*degree == -1) inferred.push_back(fmt::format("parallelism.{}", degree_key(axis)));
   rules.require(
       inferred.size() < 2, inferred,
       fmt::format("{} are both -1, but only one degree can take the ranks that are left; set the other",

@@ -72,6 +72,7 @@ void infer(std::int64_t world_size, Degrees& degrees) {
 }  // namespace
 
 std::string_view axis_name(Axis axis) { return kRows[index(axis)].name; }
+std::string_view degree_key(Axis axis) { return kRows[index(axis)].key; }
 
 Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree,
            std::int64_t expert_tensor_degree)

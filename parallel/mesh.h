@@ -32,6 +32,8 @@ enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp, efsdp, ep, 
 inline constexpr std::size_t kAxes = 8;
 inline constexpr std::size_t kDenseAxes = 5;  // all but efsdp, ep and etp
 std::string_view axis_name(Axis axis);        // "dp_shard": torchtitan's name
+// Returns the key in [parallelism], "data_parallel_shard_degree"; "" for efsdp.
+std::string_view degree_key(Axis axis);
 
 // One axis, or a union of several: of dp_shard, cp and tp, or of efsdp, ep and etp. A union has no
 // axes of both kinds.

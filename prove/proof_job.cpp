@@ -51,9 +51,7 @@ JobConfig proof_job(const JobConfig& job) {
   c.training.dtype = Precision::float64;
   c.training.num_prefetch_batches = 0;
   Parallelism& p = c.parallelism;
-  p.pipeline_parallel_degree = p.data_parallel_replicate_degree = p.data_parallel_shard_degree =
-      p.context_parallel_degree = p.tensor_parallel_degree = p.expert_parallel_degree =
-          p.expert_tensor_parallel_degree = 1;
+  for (const DegreeOfAxis& of : kDegrees) p.*of.degree = 1;
   p.expert_overflow = ExpertOverflow::repeat;
   c.compile.dump = GraphDump::none;
   c.compile.memory_budget_gib = 0;

@@ -21,18 +21,22 @@
 namespace rondo {
 namespace {
 
-constexpr const char* kOneRank = "one rank";
+constexpr const char *kOneRank = "one rank", *kAccumulate = "accumulate";
 constexpr std::int64_t kSequences = 24;  // divisible by 2, 3, 4, 6 and 8 ranks
 
-struct NamedDegree {
-  const char* name;
-  std::int64_t ProofLayout::*degree;
-};
-constexpr NamedDegree kDegrees[] = {
-    {"pp", &ProofLayout::pipeline},       {"dp_replicate", &ProofLayout::replicate},
-    {"dp_shard", &ProofLayout::shard},    {"cp", &ProofLayout::context},
-    {"tp", &ProofLayout::tensor},         {"ep", &ProofLayout::experts},
-    {"etp", &ProofLayout::expert_tensor}, {"accumulate", &ProofLayout::microbatches}};
+// The members of the layout with the degrees of kDegrees, in the same order.
+constexpr std::int64_t ProofLayout::*kMembers[] = {
+    &ProofLayout::pipeline, &ProofLayout::replicate, &ProofLayout::shard,        &ProofLayout::context,
+    &ProofLayout::tensor,   &ProofLayout::experts,   &ProofLayout::expert_tensor};
+static_assert(std::size(kMembers) == std::size(kDegrees));
+
+// Returns the member that the text of a layout calls `name`; nullptr for another name.
+std::int64_t ProofLayout::*member_of(const std::string& name) {
+  if (name == kAccumulate) return &ProofLayout::microbatches;
+  for (std::size_t i = 0; i < std::size(kDegrees); ++i)
+    if (name == axis_name(kDegrees[i].axis)) return kMembers[i];
+  return nullptr;
+}
 
 // Each element is one way to train: settings separated by blanks.
 using Ways = std::vector<std::string>;
@@ -125,13 +129,12 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
       layout.settings.push_back(word);
       continue;
     }
-    const auto* known = std::find_if(std::begin(kDegrees), std::end(kDegrees),
-                                     [&](const NamedDegree& one) { return name == one.name; });
+    const auto member = member_of(name);
     const auto degree = number_in<std::int64_t>(value, 1, 64);
-    if (known == std::end(kDegrees) || !degree)
+    if (member == nullptr || !degree)
       return "must be like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, or one rank; and keys of the "
              "configuration, such as compile.memory_policy=full";
-    layout.*known->degree = *degree;
+    layout.*member = *degree;
   }
   if (layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
     return fmt::format("has etp={}, which must be 1, or tp = {}", layout.expert_tensor, layout.tensor);
@@ -199,25 +202,27 @@ std::int64_t microbatches_of(const ProofLayout& layout) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::int64_t>> ProofLayout::degrees() const {
+  std::vector<std::pair<std::string, std::int64_t>> list;
+  for (std::size_t i = 0; i < std::size(kDegrees); ++i)
+    if (this->*kMembers[i] > 1) list.emplace_back(axis_name(kDegrees[i].axis), this->*kMembers[i]);
+  return list;
+}
+
 std::string ProofLayout::text() const {
   std::vector<std::string> words;
-  for (const NamedDegree& one : kDegrees)
-    if (this->*one.degree > 1) words.push_back(fmt::format("{}={}", one.name, this->*one.degree));
+  for (const auto& [name, degree] : degrees()) words.push_back(fmt::format("{}={}", name, degree));
+  if (microbatches > 1) words.push_back(fmt::format("{}={}", kAccumulate, microbatches));
   words.insert(words.end(), settings.begin(), settings.end());
   return words.empty() ? kOneRank : fmt::format("{}", fmt::join(words, ","));
 }
 
 std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
-  std::vector<std::string> words = {
-      fmt::format("--parallelism.pipeline_parallel_degree={}", pipeline),
-      fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
-      fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
-      fmt::format("--parallelism.context_parallel_degree={}", context),
-      fmt::format("--parallelism.tensor_parallel_degree={}", tensor),
-      fmt::format("--parallelism.expert_parallel_degree={}", experts),
-      fmt::format("--parallelism.expert_tensor_parallel_degree={}", expert_tensor),
-      fmt::format("--training.global_batch_size={}", global_batch),
-      fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches))};
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::size(kDegrees); ++i)
+    words.push_back(fmt::format("--parallelism.{}={}", degree_key(kDegrees[i].axis), this->*kMembers[i]));
+  words.push_back(fmt::format("--training.global_batch_size={}", global_batch));
+  words.push_back(fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches)));
   if (pipeline > 1)
     words.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size={}",
                                 global_batch / (data() * microbatches)));

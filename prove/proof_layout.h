@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/derived/layout.h"
@@ -30,6 +31,8 @@ struct ProofLayout {
   std::int64_t ranks() const { return pipeline * data() * context * tensor; }
   // Returns the ranks of a replica that experts are divided among.
   std::int64_t expert_ranks() const { return shard * context * tensor / expert_tensor; }
+  // Returns the degrees above 1 with the names of their axes.
+  std::vector<std::pair<std::string, std::int64_t>> degrees() const;
   std::string text() const;
   // Returns the flags of `rondo train` for a step of `global_batch` sequences.
   std::vector<std::string> flags(std::int64_t global_batch) const;

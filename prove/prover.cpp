@@ -108,11 +108,8 @@ Compared Prover::compared_with(const ProofCase& layout) const {
   compared.beta1 = job.optimizer.beta1;
   compared.max_norm = job.training.max_norm;
   const ProofLayout& first = layout.layouts[0];
-  for (const auto& [name, degree] :
-       {std::pair("pp", first.pipeline), std::pair("dp_replicate", first.replicate),
-        std::pair("dp_shard", first.shard), std::pair("tp", first.tensor), std::pair("ep", first.experts),
-        std::pair("microbatches", first.microbatches)})
-    if (degree > 1) compared.axes.emplace_back(name, degree);
+  compared.axes = first.degrees();
+  if (first.microbatches > 1) compared.axes.emplace_back("microbatches", first.microbatches);
   const auto add_product = [&](const char* name, std::int64_t degree) {
     for (const auto& [other, other_degree] : compared.axes)
       if (other_degree == degree) return;

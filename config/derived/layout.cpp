@@ -12,13 +12,11 @@
 namespace rondo {
 
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
-  const Parallelism& degrees = config.parallelism;
+  const Parallelism& p = config.parallelism;
+  Degrees degrees;
+  for (const auto& [axis, degree] : kDegreesOfDense) degrees[static_cast<std::size_t>(axis)] = p.*degree;
   Layout layout;
-  layout.mesh = Mesh(
-      world_size,
-      {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
-       degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
-      degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
+  layout.mesh = Mesh(world_size, degrees, p.expert_parallel_degree, p.expert_tensor_parallel_degree);
   const std::vector<BrokenRule> broken =
       broken_shares(config, {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)});
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
@@ -40,14 +38,13 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   return layout;
 }
 
-std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh) {
-  return {{"pipeline_parallel", mesh.degree(Axis::pp)},
-          {"data_parallel_shard", mesh.degree(Axis::dp_shard)},
-          {"data_parallel_replicate", mesh.degree(Axis::dp_replicate)},
-          {"context_parallel", mesh.degree(Axis::cp)},
-          {"tensor_parallel", mesh.degree(Axis::tp)},
-          {"expert_parallel", mesh.degree(Axis::ep)},
-          {"expert_tensor_parallel", mesh.degree(Axis::etp)}};
+std::vector<std::pair<std::string, std::int64_t>> named_degrees(const Mesh& mesh) {
+  std::vector<std::pair<std::string, std::int64_t>> degrees;
+  for (const auto& [axis, degree] : kDegrees) {
+    const std::string_view key = degree_key(axis);
+    degrees.emplace_back(key.substr(0, key.rfind("_degree")), mesh.degree(axis));
+  }
+  return degrees;
 }
 
 std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples) {

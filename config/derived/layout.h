@@ -25,7 +25,7 @@ struct Layout {
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 
 // Returns the degrees with the names of plans and checkpoints: {"data_parallel_shard", 8}, ...
-std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh);
+std::vector<std::pair<std::string, std::int64_t>> named_degrees(const Mesh& mesh);
 
 // Returns the steps of one validation over `samples` samples, at least 1.
 std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples);

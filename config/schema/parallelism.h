@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/ir/options.h"
 #include "config/schema/choices.h"
 #include "parallel/choices.h"
+#include "parallel/mesh.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -39,5 +41,21 @@ struct Parallelism {
   bool exchanges_heads() const { return context_parallel_rotate_method == ContextExchange::all_to_all; }
   static const Fields& fields();
 };
+
+// The degree of each axis, in the order of Axis. efsdp has none: it follows from the others.
+struct DegreeOfAxis {
+  Axis axis;
+  std::int64_t Parallelism::*degree;
+};
+inline constexpr DegreeOfAxis kDegrees[] = {
+    {Axis::pp, &Parallelism::pipeline_parallel_degree},
+    {Axis::dp_replicate, &Parallelism::data_parallel_replicate_degree},
+    {Axis::dp_shard, &Parallelism::data_parallel_shard_degree},
+    {Axis::cp, &Parallelism::context_parallel_degree},
+    {Axis::tp, &Parallelism::tensor_parallel_degree},
+    {Axis::ep, &Parallelism::expert_parallel_degree},
+    {Axis::etp, &Parallelism::expert_tensor_parallel_degree}};
+// The first of these, whose degrees are those of the dense axes.
+inline constexpr std::span<const DegreeOfAxis> kDegreesOfDense = std::span(kDegrees).first<kDenseAxes>();
 
 }  // namespace rondo
