@@ -7,13 +7,8 @@
 #include <filesystem>
 
 #include "apps/commands.h"
-#include "apps/convert_options.h"
-#include "apps/eval_options.h"
-#include "apps/generate_options.h"
-#include "apps/logits_input.h"
 #include "apps/model_source.h"
-#include "apps/plan_options.h"
-#include "apps/tune_options.h"
+#include "apps/worker_options.h"
 #include "config/derived/paths.h"
 #include "config/help.h"
 #include "config/load.h"

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "apps/check_options.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "config/derived/device.h"
 #include "plan/plan.h"
 

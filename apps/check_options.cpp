@@ -1,10 +1,8 @@
 // Without --world the step is traced for few ranks, at least two if a degree is -1: the graph of
 // one rank has no sharding that a rule could refuse.
-#include "apps/check_options.h"
-
 #include <cstdio>
 
-#include "apps/plan_options.h"
+#include "apps/worker_options.h"
 #include "config/derived/layout.h"
 #include "config/dump.h"
 #include "config/load.h"

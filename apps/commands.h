@@ -29,8 +29,18 @@ int run_report(const Arguments& args);      // writes runs as an HTML page or as
 int run_top(const Arguments& args);         // watches a run while it trains
 int run_version(const Arguments& args);
 
+int run_data_tokenize(const Arguments& args);  // the subcommands of `rondo data`
+int run_data_inspect(const Arguments& args);
+
+// Execs rondo-worker, the executable in the same folder that links LibTorch, with these words.
+// Throws Error(environment) if it cannot start.
+[[noreturn]] void exec_worker(const Arguments& words);
+
 // Returns the declarations of all commands, `rondo` first, for completion and the manual page.
 std::vector<CommandSpec> all_commands();
+// Returns the manual page as man(7) source: a part per command, then one per section of the
+// configuration.
+std::string manual_page(const std::vector<CommandSpec>& commands);
 
 // Run before `rondo-worker` starts. Return false if nothing is left to do (--help).
 bool before_convert(const Arguments& args);

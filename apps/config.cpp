@@ -1,10 +1,9 @@
 // `rondo config SUBCOMMAND`: checks a configuration, prints it resolved, or prints its schema.
 #include <cstdio>
 
-#include "apps/check_options.h"
 #include "apps/commands.h"
-#include "apps/exec_worker.h"
 #include "apps/subcommands.h"
+#include "apps/worker_options.h"
 #include "config/dump.h"
 #include "config/json_schema.h"
 #include "config/load.h"

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "apps/convert_options.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 
 namespace rondo {
 

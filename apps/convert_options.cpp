@@ -1,8 +1,7 @@
-#include "apps/convert_options.h"
-
 #include <fmt/format.h>
 
 #include "apps/model_source.h"
+#include "apps/worker_options.h"
 #include "config/derived/paths.h"
 #include "support/flags/flags.h"
 

@@ -1,5 +1,5 @@
 // `rondo data SUBCOMMAND ...`: token files.
-#include "apps/data_commands.h"
+#include "apps/commands.h"
 #include "apps/subcommands.h"
 
 namespace rondo {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "apps/data_commands.h"
+#include "apps/commands.h"
 #include "datasets/select_files.h"
 #include "datasets/text_source.h"
 #include "datasets/token_files/rondo_source.h"

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "apps/data_commands.h"
+#include "apps/commands.h"
 #include "datasets/select_files.h"
 #include "datasets/tokenize.h"
 #include "datasets/tokenizer/document_ends.h"

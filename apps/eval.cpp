@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "apps/eval_options.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "config/derived/dtypes.h"
 #include "config/derived/float8.h"
 #include "datasets/loader.h"

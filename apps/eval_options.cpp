@@ -1,5 +1,4 @@
-#include "apps/eval_options.h"
-
+#include "apps/worker_options.h"
 #include "support/flags/flags.h"
 
 namespace rondo {

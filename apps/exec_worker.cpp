@@ -1,5 +1,3 @@
-#include "apps/exec_worker.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "apps/commands.h"
 #include "support/error.h"
 #include "support/process_start.h"
 

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <set>
 
-#include "apps/generate_options.h"
 #include "apps/terminal.h"
 #include "apps/whole_model.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
 #include "support/stopwatch.h"

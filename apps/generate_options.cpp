@@ -1,5 +1,4 @@
-#include "apps/generate_options.h"
-
+#include "apps/worker_options.h"
 #include "support/flags/flags.h"
 
 namespace rondo {

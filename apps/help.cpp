@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "apps/manual.h"
 #include "support/flags/flags.h"
 
 namespace rondo {

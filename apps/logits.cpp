@@ -7,10 +7,10 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "apps/logits_input.h"
 #include "apps/model_source.h"
 #include "apps/whole_model.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "checkpoint/hugging_face/folder.h"
 #include "checkpoint/safetensors/writer.h"
 #include "trainer/resume/stored_model.h"

@@ -2,8 +2,6 @@
 // of thousands of ids. Refuses sequences of different lengths instead of padding them, because the
 // logits are one tensor. Checks the vocabulary separately, as it is known only after the model's
 // configuration is read.
-#include "apps/logits_input.h"
-
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -12,6 +10,7 @@
 #include <fstream>
 
 #include "apps/model_source.h"
+#include "apps/worker_options.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 

@@ -1,8 +1,7 @@
-#include "apps/manual.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/commands.h"
 #include "config/schema/job_config.h"
 #include "support/version.h"
 

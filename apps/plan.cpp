@@ -3,8 +3,8 @@
 #include <optional>
 #include <tuple>
 
-#include "apps/plan_options.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "parallel/pipeline/picture.h"
 #include "plan/plan_json.h"
 #include "plan/plan_text.h"

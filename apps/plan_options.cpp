@@ -1,7 +1,6 @@
 // Flags of the command have no dot in their name; the configuration's reader gets the other words.
 // The layout is resolved before the worker starts, so mismatched degrees are reported at once.
-#include "apps/plan_options.h"
-
+#include "apps/worker_options.h"
 #include "config/derived/layout.h"
 #include "config/load.h"
 #include "parallel/pipeline/picture.h"

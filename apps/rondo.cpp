@@ -1,7 +1,6 @@
 // `rondo SUBCOMMAND ...`: links no LibTorch and starts in milliseconds. Subcommands that need
 // LibTorch run in `rondo-worker`, in the same folder, by exec.
 #include "apps/commands.h"
-#include "apps/exec_worker.h"
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
 #include "support/process_start.h"

@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
-#include "apps/tune_options.h"
 #include "apps/worker_commands.h"
+#include "apps/worker_options.h"
 #include "support/files/atomic_file.h"
 
 namespace rondo {

@@ -1,6 +1,4 @@
-#include "apps/tune_options.h"
-
-#include "apps/plan_options.h"
+#include "apps/worker_options.h"
 #include "config/derived/layout.h"
 #include "config/load.h"
 #include "support/error.h"

@@ -1,11 +1,10 @@
-#include "apps/logits_input.h"
-
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include "apps/worker_options.h"
 #include "support/error.h"
 
 namespace {

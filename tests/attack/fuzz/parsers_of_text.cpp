@@ -8,7 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "apps/plan_options.h"
+#include "apps/worker_options.h"
 #include "checkpoint/hugging_face/config.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors/format.h"
