@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 #include <random>
 
@@ -32,10 +31,9 @@ static_assert(std::size(kMembers) == std::size(kDegrees));
 
 // Returns the member that the text of a layout calls `name`; nullptr for another name.
 std::int64_t ProofLayout::*member_of(const std::string& name) {
-  if (name == kAccumulate) return &ProofLayout::microbatches;
   for (std::size_t i = 0; i < std::size(kDegrees); ++i)
     if (name == axis_name(kDegrees[i].axis)) return kMembers[i];
-  return nullptr;
+  return name == kAccumulate ? &ProofLayout::microbatches : nullptr;
 }
 
 // Each element is one way to train: settings separated by blanks.
@@ -91,23 +89,21 @@ const Ways& ways_of_context() {
 
 // Ways for pipelines.
 const Ways& ways_of_pipelines() {
-  const auto schedule = [](const char* name) {
-    return std::string("parallelism.pipeline_parallel_schedule=") + name;
-  };
+  static const std::string schedule = "parallelism.pipeline_parallel_schedule=";
   static const Ways list = {
-      schedule("GPipe"),
-      schedule("Interleaved1F1B"),
-      schedule("InterleavedZeroBubble"),
-      schedule("ZBVZeroBubble"),
-      schedule("DualPipeV"),
+      schedule + "GPipe",
+      schedule + "Interleaved1F1B",
+      schedule + "InterleavedZeroBubble",
+      schedule + "ZBVZeroBubble",
+      schedule + "DualPipeV",
       "training.document_attention=true",
       "compile.memory_policy=full",
       "compile.numerics=rounds",
       "compile.executor=interpreter",
       "compile.enable=false",
-      schedule("ZBVZeroBubble") + " compile.enable=false",
-      schedule("ZBVZeroBubble") + " " + kSyncOnce,
-      schedule("InterleavedZeroBubble") + " " + kSyncOnce + " compile.enable=false",
+      schedule + "ZBVZeroBubble" + " compile.enable=false",
+      schedule + "ZBVZeroBubble" + " " + kSyncOnce,
+      schedule + "InterleavedZeroBubble" + " " + kSyncOnce + " compile.enable=false",
   };
   return list;
 }
