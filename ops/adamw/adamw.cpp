@@ -36,7 +36,7 @@ void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run) {
         adam::updated<Real>(f,
                             {static_cast<Real>(run.parameter[i]), static_cast<Real>(run.exp_avg[i]),
                              static_cast<Real>(run.exp_avg_sq[i])},
-                            static_cast<Real>(run.gradient[i]));
+                            static_cast<Real>(run.gradient[i]) / f.gradient_scale);
     run.parameter[i] = static_cast<T>(now.parameter);
     run.exp_avg[i] = static_cast<Moment>(now.exp_avg);
     run.exp_avg_sq[i] = static_cast<Moment>(now.exp_avg_sq);

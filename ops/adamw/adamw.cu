@@ -38,6 +38,12 @@ __global__ void __launch_bounds__(kThreads)
     load_some<true>(exp_avg, i, whole, m);
     load_some<true>(exp_avg_sq, i, whole, v);
     load_some<true>(gradient, i, whole, g);
+    // The scale is 1 unless the step is clipped. A division takes about fifteen instructions, a
+    // quarter of an update.
+    if (factors.gradient_scale != 1) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) g[k] = g[k] / factors.gradient_scale;
+    }
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
       const adam::Element now = adam::updated(factors, {p[k], m[k], v[k]}, g[k]);
@@ -48,8 +54,9 @@ __global__ void __launch_bounds__(kThreads)
     store_some<true>(exp_avg_sq, i, whole, v);
   }
   for (std::int64_t i = whole + threadIdx.x; i < end; i += kThreads) {
-    const adam::Element now = adam::updated(
-        factors, {widened(parameter[i]), widened(exp_avg[i]), widened(exp_avg_sq[i])}, widened(gradient[i]));
+    const adam::Element now =
+        adam::updated(factors, {widened(parameter[i]), widened(exp_avg[i]), widened(exp_avg_sq[i])},
+                      widened(gradient[i]) / factors.gradient_scale);
     parameter[i] = rounded<T>(now.parameter);
     exp_avg[i] = rounded<Moment>(now.exp_avg);
     exp_avg_sq[i] = rounded<Moment>(now.exp_avg_sq);

@@ -75,9 +75,11 @@ RONDO_DEVICE inline double fused(double a, double b, double c) { return fma(a, b
 RONDO_DEVICE inline float root(float x) { return sqrtf(x); }
 RONDO_DEVICE inline double root(double x) { return sqrt(x); }
 
+// `scaled` is the gradient divided by gradient_scale. A caller may omit a division by 1, which keeps
+// every bit.
 template <class Real>
-RONDO_DEVICE inline ElementIn<Real> updated(const FactorsIn<Real>& f, ElementIn<Real> old, Real gradient) {
-  const Real g = fused(old.parameter, f.added, gradient / f.gradient_scale);
+RONDO_DEVICE inline ElementIn<Real> updated(const FactorsIn<Real>& f, ElementIn<Real> old, Real scaled) {
+  const Real g = fused(old.parameter, f.added, scaled);
   ElementIn<Real> now{};
   now.exp_avg = fused(f.one_minus_beta1, g - old.exp_avg, old.exp_avg);
   now.exp_avg_sq = fused(f.one_minus_beta2 * g, g, old.exp_avg_sq * f.beta2);

@@ -16,6 +16,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <limits>
 #include <random>
 
 #include "models/parts/initialize.h"
@@ -167,6 +168,9 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, for more tensors t
   for (const std::int64_t count : {1, 255, 0, 16384, 3 * 16384 + 700})
     tensors.push_back(at::randn({count}).to(type));
   for (int i = 0; i < 150; ++i) tensors.push_back(at::randn({1 + i}).to(type));
+  tensors.push_back(at::randn({16384 + 901}).to(type).narrow(0, 1, 16384 + 900));  // at an odd address
+  tensors.push_back(
+      at::cat({at::randn({1023}) * 1e-30, at::full({1}, std::numeric_limits<float>::infinity())}).to(type));
   std::vector<cuda::SquaredTensor> squared;
   std::int64_t chunks = 0;
   for (const Tensor& x : tensors) {
@@ -190,6 +194,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensor
                               {at::kFloat, at::kBFloat16, at::kBFloat16}}));
   const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
   const bool skipped = GENERATE(false, true);
+  const float gradient_scale = GENERATE(1.0f, 1.3f);
   std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
   std::vector<cuda::UpdatedTensor> updated;
   const auto add = [&](std::int64_t count) {
@@ -204,7 +209,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensor
   };
   for (const std::int64_t count : {1, 255, 0, 16384, 2 * 16384 + 700, 16391}) add(count);
   for (int i = 0; i < 90; ++i) add(1 + i);
-  const Tensor step = at::full({}, 5.0f), lr = at::full({}, 3e-3f), scale = at::full({}, 1.3f),
+  const Tensor step = at::full({}, 5.0f), lr = at::full({}, 3e-3f), scale = at::full({}, gradient_scale),
                found_inf = at::full({}, skipped ? 1.0f : 0.0f);
   const std::vector<Tensor> expected =
       call("adamw", parameters, exp_avgs, exp_avg_sqs, gradients, step, lr, scale, found_inf, o.beta1,
