@@ -1,4 +1,6 @@
-// A thread rotates eight consecutive pairs of a head, or fewer at its end.
+// A thread rotates eight consecutive pairs of a head, or fewer at its end. A row of the batch has
+// blocks of its own, whose threads count its tokens, their heads and the pieces of a head.
+#include "ops/kernel/divisor.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/rope/rope_cuda.h"
@@ -48,14 +50,16 @@ __device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool
 
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    rope_kernel(RopeHeads in, const T* x, const float* cos, const float* sin, bool neighbours_in,
-                bool neighbours_out, float sign, T* y) {
-  const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const std::int64_t row = item / pieces, first = item % pieces * kVector;
-  if (row >= in.batch * in.time * in.heads) return;
-  const std::int64_t token = row / in.heads, head = row % in.heads;
-  const std::int64_t b = token / in.time, t = token % in.time;
+    rope_kernel(RopeHeads in, Divisor blocks, Divisor heads, Divisor pieces, std::uint32_t items, const T* x,
+                const float* cos, const float* sin, bool neighbours_in, bool neighbours_out, float sign,
+                T* y) {
+  const auto [b, block] = blocks.divide(blockIdx.x);
+  const std::uint32_t item = block * kThreads + threadIdx.x;
+  if (item >= items) return;
+  const auto [head_of_row, piece] = pieces.divide(item);
+  const auto [t, head] = heads.divide(head_of_row);
+  const std::int64_t half = in.width / 2, first = static_cast<std::int64_t>(piece) * kVector;
+  const std::int64_t token = b * in.time + t;
   const std::int64_t angles = (in.one_table ? t : token) * half;
 
   float one[kVector], two[kVector], c[kVector], s[kVector];
@@ -69,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
     one[i] = rotated.first;
     two[i] = rotated.second;
   }
-  store_pairs<kAligned>(y + row * in.width, first, half, neighbours_out, one, two);
+  store_pairs<kAligned>(y + (token * in.heads + head) * in.width, first, half, neighbours_out, one, two);
 }
 
 bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const float* sin, const void* y) {
@@ -82,11 +86,13 @@ bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const flo
 void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
           bool inverse, void* y, cudaStream_t stream) {
   const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
-  const std::int64_t items = in.batch * in.time * in.heads * pieces;
+  const std::int64_t items = in.time * in.heads * pieces;
+  const unsigned blocks = blocks_for(items, kThreads);
   with_f32_or_bf16(in.element, [&](auto type) {
     with_alignment(all_aligned(in, x, cos, sin, y), [&](auto whole) {
-      launch(&rope_kernel<decltype(type), whole()>, blocks_for(items, kThreads), kThreads, stream, in, x, cos,
-             sin, interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f, y);
+      launch(&rope_kernel<decltype(type), whole()>, static_cast<unsigned>(in.batch) * blocks, kThreads,
+             stream, in, Divisor(blocks), Divisor(in.heads), Divisor(pieces), items, x, cos, sin,
+             interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f, y);
     });
   });
 }

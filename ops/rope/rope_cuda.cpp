@@ -4,6 +4,7 @@
 
 #include "ops/kernel/launch.h"
 #include "ops/rope/rope.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {
@@ -15,6 +16,8 @@ Tensor rope_cuda(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in,
   const cuda::Launch launch(x_in, "rope");
   const Tensor y = rope_result(x_in, cos_in, sin_in);
   if (y.numel() == 0) return y;
+  RONDO_ASSERT(x_in.size(1) * x_in.size(2) * ((x_in.size(3) + 15) / 16) < std::int64_t{1} << 31,
+               "rope: a row is too long");
   const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
   const cuda::RopeHeads heads{x.size(0),   x.size(1),   x.size(2),         x.size(3),       x.stride(0),

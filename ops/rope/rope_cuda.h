@@ -17,6 +17,7 @@ struct RopeHeads {
   bool one_table;  // cos and sin are [T, D / 2] for the whole batch, not [B, T, D / 2]
 };
 
+// REQUIRES: time * heads * ceil(width / 16) < 2^31.
 void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
           bool inverse, void* y, cudaStream_t stream);
 

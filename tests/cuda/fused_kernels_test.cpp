@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/cross_entropy/cross_entropy_cuda.h"
+#include "ops/kernel/divisor.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
@@ -121,6 +122,20 @@ TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, 
   cuda::swiglu_backward(of, grad.const_data_ptr(), joined.mutable_data_ptr(),
                         joined.narrow(1, width, width).mutable_data_ptr(), 2 * width, nullptr);
   check_close(joined, call("swiglu_backward_joined", grad, gate, up)[0]);
+}
+
+TEST_CASE("a divisor known before a launch divides as the CPU does, up to the largest numbers") {
+  constexpr std::uint32_t kMost = (1u << 31) - 1;
+  for (const std::uint32_t divisor :
+       {1u, 2u, 3u, 7u, 8u, 127u, 128u, 1000u, 65535u, 65536u, kMost - 1, kMost}) {
+    const cuda::Divisor by(divisor);
+    const std::uint32_t multiple = kMost / divisor * divisor;
+    for (const std::uint32_t number :
+         {0u, 1u, divisor - 1, divisor, multiple / 2, multiple - 1, multiple, kMost - 1, kMost}) {
+      CHECK(by.divide(number).quotient == number / divisor);
+      CHECK(by.divide(number).remainder == number % divisor);
+    }
+  }
 }
 
 TEST_CASE(
