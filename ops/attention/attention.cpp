@@ -60,7 +60,9 @@ Tensor sinks_backward(const Tensor& grad, const Tensor& output, const Tensor& lo
                       const Tensor& sinks) {
   const at::ScalarType sums = logsumexp.scalar_type();
   const Tensor products_BHT = (grad.to(sums) * output.to(sums)).sum(-1);
-  const Tensor weights_BHT = (sinks.to(sums).view({1, -1, 1}) - logsumexp).exp();
+  // Memory in the order of tokens decides the order of the sum below.
+  const Tensor by_token_BHT = logsumexp.transpose(1, 2).contiguous().transpose(1, 2);
+  const Tensor weights_BHT = (sinks.to(sums).view({1, -1, 1}) - by_token_BHT).exp();
   return (weights_BHT * products_BHT).sum(at::IntArrayRef{0, 2}).neg().to(sinks.scalar_type());
 }
 
@@ -134,7 +136,7 @@ Tensor empty_heads(const Tensor& like_BHTD, std::int64_t width) {
 Tensor empty_heads(const Tensor& like_BHTD) { return empty_heads(like_BHTD, like_BHTD.size(3)); }
 Tensor empty_logsumexp(const Tensor& q_BHTD) {
   const auto s = q_BHTD.sizes();
-  return at::empty({s[0], s[2], s[1]}, q_BHTD.options().dtype(sum_dtype(q_BHTD))).transpose(1, 2);
+  return at::empty({s[0], s[1], s[2]}, q_BHTD.options().dtype(sum_dtype(q_BHTD)));
 }
 
 Tensor attention(const AttentionOperands& operands) { return std::get<0>(call_forward(operands)); }

@@ -162,16 +162,17 @@ __device__ void add(Lane<Sum, kPer>& to, Sum factor, const Lane<Sum, kPer>& x) {
 // Row, token and head (or group) of this warp, and the positions of the row that the token sees in
 // its document, or is seen from. `valid` is the same in all lanes of the warp.
 struct Row {
-  std::int64_t row, token, head, slot;
+  std::int64_t row, token, head, slot;  // slot: index in [B, heads, T]
   std::int32_t first, end;
   bool valid;
 };
 // `positions` of the row's `tokens` tokens; null: their indices.
 __device__ Row row_of_warp(const DirectShape& shape, const AttentionMask& mask, const std::int32_t* spans,
                            std::int64_t heads, std::int64_t tokens, const std::int32_t* positions) {
-  const std::int64_t slot = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
-  const std::int64_t number = slot / heads, of_row = number / tokens;
-  Row row{of_row, number - of_row * tokens, slot % heads, slot, 0, 0, false};
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
+  const std::int64_t number = warp / heads, of_row = number / tokens, head = warp % heads;
+  const std::int64_t token = number - of_row * tokens;
+  Row row{of_row, token, head, (of_row * heads + head) * tokens + token, 0, 0, false};
   if (of_row >= shape.rows) return row;
   const std::int64_t first = of_row * shape.keys;
   const std::int64_t position = first + (positions == nullptr ? row.token : positions[number]);
@@ -283,7 +284,7 @@ __global__ void __launch_bounds__(kThreads)
     for (std::int32_t position = row.first; position < row.end; ++position) {
       const std::int64_t token = who(query_at, position);
       if (token < 0) continue;
-      const std::int64_t slot = (row.row * shape.queries + token) * shape.heads + head;
+      const std::int64_t slot = (row.row * shape.heads + head) * shape.queries + token;
       const auto query = load<T, kPer>(queries + token * q.token, shape.width);
       const auto above = load<T, kPer>(grads + token * grad.token, shape.value_width);
       const Sum weight = exp(warp_sum(part(query, key)) * scale - logsumexp[slot]);
@@ -297,17 +298,19 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sinks_kernel(std::int64_t slots, std::int64_t heads, std::int64_t width, const T* sinks, T* output,
-                 SumOf<T>* logsumexp) {
+    sinks_kernel(std::int64_t slots, std::int64_t tokens, std::int64_t heads, std::int64_t width,
+                 const T* sinks, T* output, SumOf<T>* logsumexp) {
   using Sum = SumOf<T>;
-  const std::int64_t slot = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
-  if (slot >= slots) return;
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
+  if (warp >= slots) return;
+  const std::int64_t head = warp % heads, number = warp / heads;  // the token's in all rows
+  const std::int64_t slot = (number / tokens * heads + head) * tokens + number % tokens;
   // All lanes read it before the first of them writes.
   const Sum without = __shfl_sync(0xffffffffu, logsumexp[slot], 0);
-  const Sum sink = widened(sinks[slot % heads]), most = max(sink, without);
+  const Sum sink = widened(sinks[head]), most = max(sink, without);
   const Sum with = most + log(exp(sink - most) + exp(without - most)), share = exp(without - with);
   for (std::int64_t d = threadIdx.x % kWarp; d < width; d += kWarp) {
-    T& element = output[slot * width + d];
+    T& element = output[warp * width + d];
     element = rounded<T>(widened(element) * share);
   }
   if (threadIdx.x % kWarp == 0) logsumexp[slot] = with;
@@ -354,12 +357,12 @@ void sequences_of_run(const std::int32_t* borders, std::int64_t count, std::int6
          of_keys);
 }
 
-void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int64_t value_width,
-               const void* sinks, void* output, void* logsumexp, cudaStream_t stream) {
+void add_sinks(Element element, std::int64_t slots, std::int64_t tokens, std::int64_t heads,
+               std::int64_t value_width, const void* sinks, void* output, void* logsumexp,
+               cudaStream_t stream) {
   with_dtype(element, [&](auto type) {
-    using T = decltype(type);
-    launch(sinks_kernel<T>, blocks_for(slots, kWarpsOfBlock), kThreads, stream, slots, heads, value_width,
-           static_cast<const T*>(sinks), static_cast<T*>(output), static_cast<SumOf<T>*>(logsumexp));
+    launch(sinks_kernel<decltype(type)>, blocks_for(slots, kWarpsOfBlock), kThreads, stream, slots, tokens,
+           heads, value_width, sinks, output, logsumexp);
   });
 }
 
@@ -376,7 +379,7 @@ void direct_forward(const DirectShape& shape, const std::int32_t* spans, const P
   with_lanes(shape, [&](auto type, auto per) {
     using T = decltype(type);
     launch(forward_kernel<T, per>, blocks_for(shape.rows * shape.queries * shape.heads, kWarpsOfBlock),
-           kThreads, stream, shape, spans, places, q, k, v, output, static_cast<SumOf<T>*>(logsumexp));
+           kThreads, stream, shape, spans, places, q, k, v, output, logsumexp);
   });
 }
 
@@ -386,13 +389,11 @@ void direct_backward(const DirectShape& shape, const std::int32_t* spans, const 
                      void* products, cudaStream_t stream) {
   with_lanes(shape, [&](auto type, auto per) {
     using T = decltype(type);
-    auto* const sums = static_cast<SumOf<T>*>(products);
-    const auto* const totals = static_cast<const SumOf<T>*>(logsumexp);
     const std::int64_t queries = shape.rows * shape.queries, keys = shape.rows * shape.keys;
     launch(queries_kernel<T, per>, blocks_for(queries * shape.heads, kWarpsOfBlock), kThreads, stream, shape,
-           spans, places, grad, q, k, v, output, totals, grad_q, sums);
+           spans, places, grad, q, k, v, output, logsumexp, grad_q, products);
     launch(keys_kernel<T, per>, blocks_for(keys * shape.groups, kWarpsOfBlock), kThreads, stream, shape,
-           spans, places, grad, q, k, v, totals, sums, grad_k, grad_v);
+           spans, places, grad, q, k, v, logsumexp, products, grad_k, grad_v);
   });
 }
 

@@ -58,7 +58,7 @@ at::Tensor attention(const AttentionOperands& operands);
 // Returns a tensor with as many heads as `like_BHTD`, of the same or another width.
 at::Tensor empty_heads(const at::Tensor& like_BHTD, std::int64_t width);
 at::Tensor empty_heads(const at::Tensor& like_BHTD);
-// f32, or f64 for f64: [B, T, H] viewed as [B, H, T].
+// Returns a contiguous tensor [B, H, T] of f32, or f64 for f64: the layout of cuDNN and flash.
 at::Tensor empty_logsumexp(const at::Tensor& q_BHTD);
 
 }  // namespace rondo

@@ -84,11 +84,11 @@ class Direct {
                 const Gradients& to) const {
     const Tensor products =
         at::empty({in_.rows() * in_.tokens(), in_.heads()}, in_.q.options().dtype(sum_dtype(in_.q)));
-    const Tensor by_token_of_scores = by_token(logsumexp).contiguous();
-    cuda::direct_backward(
-        shape_, int32_data(spans_), places(), heads_of(grad), heads_of(in_.q), heads_of(in_.k),
-        heads_of(in_.v), heads_of(output), by_token_of_scores.const_data_ptr(), heads_of(std::get<0>(to)),
-        heads_of(std::get<1>(to)), heads_of(std::get<2>(to)), products.mutable_data_ptr(), launch_.stream());
+    const Tensor contiguous = logsumexp.contiguous();
+    cuda::direct_backward(shape_, int32_data(spans_), places(), heads_of(grad), heads_of(in_.q),
+                          heads_of(in_.k), heads_of(in_.v), heads_of(output), contiguous.const_data_ptr(),
+                          heads_of(std::get<0>(to)), heads_of(std::get<1>(to)), heads_of(std::get<2>(to)),
+                          products.mutable_data_ptr(), launch_.stream());
     launch_.check();
   }
 
@@ -121,7 +121,7 @@ class Direct {
 void add_sinks(const Tensor& sinks, const Tensor& output, const Tensor& logsumexp) {
   const cuda::Launch launch(output, "attention");
   const Tensor of_type = sinks.to(output.scalar_type()).contiguous();
-  cuda::add_sinks(launch.element(output), logsumexp.numel(), sinks.numel(), output.size(3),
+  cuda::add_sinks(launch.element(output), logsumexp.numel(), logsumexp.size(2), sinks.numel(), output.size(3),
                   of_type.const_data_ptr(), output.mutable_data_ptr(), logsumexp.mutable_data_ptr(),
                   launch.stream());
   launch.check();
@@ -197,11 +197,9 @@ Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Bo
       call_of(q, k, v, borders, scale, {left, right, chunk}, query_positions, key_positions, query_runs);
   const auto [computed, scores] = forward_by(kernel, in);
   const Tensor output = as_planned(computed);
-  Tensor logsumexp = empty_logsumexp(q);
-  if (logsumexp.strides() == scores.strides())
-    logsumexp = scores;
-  else
-    logsumexp.copy_(scores);
+  // view: strides of dimensions of size 1 become those of the plan.
+  const Tensor logsumexp =
+      scores.is_contiguous() ? scores.view(scores.sizes()) : empty_logsumexp(q).copy_(scores);
   if (kernel == AttentionKernel::flash && in.borders)
     Direct(in, short_document(in.rows(), in.keys())).forward(output, logsumexp);
   if (sinks) add_sinks(*sinks, output, logsumexp);

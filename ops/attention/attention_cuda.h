@@ -46,7 +46,7 @@ struct Places {
 void who_stands_where(const std::int32_t* of_token, std::int64_t rows, std::int64_t tokens,
                       std::int64_t positions, std::int32_t* at, cudaStream_t stream);
 
-// logsumexp [B * T, H] has the type of sums: fp64 for fp64, else fp32.
+// logsumexp [B, H, T] has the type of sums: fp64 for fp64, else fp32.
 void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Places& places, const Heads& q,
                     const Heads& k, const Heads& v, const Heads& output, void* logsumexp,
                     cudaStream_t stream);
@@ -65,9 +65,10 @@ void cut_documents(const std::int32_t* spans, std::int64_t all, std::int64_t chu
                    cudaStream_t stream);
 
 // Adds sinks to the output and logsumexp of attention without sinks, in place. `slots` = B * T * H;
-// output [slots, V], logsumexp [slots], sinks [H] of the output's type.
-void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int64_t value_width,
-               const void* sinks, void* output, void* logsumexp, cudaStream_t stream);
+// output [B, T, H, V], logsumexp [B, H, T], sinks [H] of the output's type.
+void add_sinks(Element element, std::int64_t slots, std::int64_t tokens, std::int64_t heads,
+               std::int64_t value_width, const void* sinks, void* output, void* logsumexp,
+               cudaStream_t stream);
 
 // --- sequences for flash: Note [Short documents] in ops/attention/attention_library.cpp ---
 

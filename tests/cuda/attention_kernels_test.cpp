@@ -120,11 +120,11 @@ TEST_CASE(
   cuda::document_spans(borders ? data(*borders) : nullptr, borders ? borders->numel() : 0, rows, tokens,
                        spans_data, nullptr);
   const Tensor output = heads(rows, count, queries, value_width, type),
-               scores = at::empty({rows, queries, count}, s.logsumexp.options());
+               scores = at::empty({rows, count, queries}, s.logsumexp.options());
   cuda::direct_forward(shape, spans_data, places, heads_of(s.q), heads_of(s.k), heads_of(s.v),
                        heads_of(output), scores.mutable_data_ptr(), nullptr);
   CHECK(close(output, s.output, type));
-  CHECK(close(scores.transpose(1, 2), s.logsumexp, at::kFloat));
+  CHECK(close(scores, s.logsumexp, at::kFloat));
 
   const Tensor grad_q = heads(rows, count, queries, width, type),
                grad_k = heads(rows, groups, tokens, width, type),
@@ -147,7 +147,7 @@ TEST_CASE("sinks added on a device equal those of the CPU's attention") {
   const std::vector<Tensor> without = call("attention", q, k, v, no, 0.3),
                             with = call("attention", q, k, v, no, 0.3, unlimited, none, none,
                                         std::optional<Tensor>(sinks));
-  cuda::add_sinks(element_of(q), rows * tokens * count, count, width, sinks.const_data_ptr(),
+  cuda::add_sinks(element_of(q), rows * tokens * count, tokens, count, width, sinks.const_data_ptr(),
                   without[0].mutable_data_ptr(), without[1].mutable_data_ptr(), nullptr);
   CHECK(close(without[0], with[0], type));
   CHECK(close(without[1], with[1], at::kFloat));
