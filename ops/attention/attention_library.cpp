@@ -20,6 +20,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <limits>
@@ -54,6 +55,9 @@ Outputs cudnn_forward(const Operands& in) {
                                               /*is_causal=*/true, /*return_debug_mask=*/false, in.scale);
   return {std::get<0>(results), std::get<1>(results).reshape({in.rows(), in.heads(), in.tokens()})};
 }
+// 2.11 takes logsumexp [B, H, T, 1] in this backward. Later versions take [B, H, T], and add the
+// dimension themselves.
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11);
 Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
                          const Tensor& logsumexp) {
   const Tensor no_seed = at::empty({}, in.q.options().dtype(at::kLong));  // there is no dropout
