@@ -170,6 +170,7 @@ ensure_oracles() {
   say "installing the Python packages that tests compare with"
   rm -rf "$DEPS/oracles"
   fetch_wheels "$DEPS/oracles" "the packages of scripts/oracles.txt" -r "$RONDO_ROOT/scripts/oracles.txt"
+  fetch_wheels "$DEPS/pinned_tools" "cmake and ninja" "${TOOL_WHEELS[@]}"  # CI configures with them
   if [[ ! -e $torch_dir/__init__.py && ! -d $DEPS/python/torch ]]; then
     say "installing PyTorch $TORCH_VERSION: the LibTorch found has no Python side"
     fetch_wheels "$DEPS/python" "PyTorch $TORCH_VERSION" "${TORCH_WHEELS[@]}"
