@@ -6,8 +6,9 @@
 #   scripts/gpu_check.sh report OUT                             makes OUT/results.md and OUT/results.json again
 #
 # LIST names stages between commas; "first" (what matters most) and "second" (the rest) are one command's worth each, and
-# "all" is both. FOLDER is build/gpu_check, OUT build/gpu_check_results, at most 8 files and no folder. LibTorch is not
-# carried: `run` takes the torch of `python3`.
+# "all" is both. FOLDER is build/gpu_check. OUT is the folder that the variable OUT names, for machines that return only
+# that folder, else build/gpu_check_results; it gets at most 8 files and no folder. LibTorch is not carried: `run` takes
+# the torch of `python3`.
 # RONDO_CUDA_BUILD (build/cuda): the build to pack. RONDO_GPU_CHECK_S (540): seconds that the stages may take.
 # RONDO_GPU_CHECK_STAGES: a Python file with other stages.
 #
@@ -106,7 +107,7 @@ if [[ $command == run && ${1:-} == --stages* ]]; then
 fi
 case $command:$# in
   pack:[01]) pack "${1:-build/gpu_check}" ;;
-  run:[012]) run "$stages" "${1:-build/gpu_check}" "${2:-build/gpu_check_results}" ;;
+  run:[012]) run "$stages" "${1:-build/gpu_check}" "${2:-${OUT:-build/gpu_check_results}}" ;;
   report:1) exec python3 -B scripts/gpu_check/report.py "$1" ;;
   help:* | -h:* | --help:*) usage ;;
   *) usage >&2 && exit 2 ;;

@@ -8,7 +8,7 @@ source "$root/tests/scripts/check.sh"
 
 dir=$(mktemp -d /tmp/rondo_gpu_check_test.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
-unset RONDO_CUDA_BUILD RONDO_GPU_CHECK_S RONDO_GPU_CHECK_STAGES
+unset RONDO_CUDA_BUILD RONDO_GPU_CHECK_S RONDO_GPU_CHECK_STAGES OUT
 export TMPDIR=$dir
 
 gpu_check() {  # WORDS...: sets `code` and `output`
@@ -112,6 +112,8 @@ check "an unknown stage is exit 2 and those that there are are named" ends_with 
 RONDO_GPU_CHECK_S=4 gpu_check run --stages=second "$dir/pack" "$dir/half"
 check "a half has its own stages and the first one" holds "$dir/half/results.md" "never begun"
 check "and no other" test -z "$(grep '## long' "$dir/half/results.md")"
+OUT=$dir/returned RONDO_GPU_CHECK_S=4 gpu_check run --stages=second "$dir/pack"
+check "results go to the folder that the variable OUT names" holds "$dir/returned/results.md" "never begun"
 
 # A run that is in its stage "long", by its process id.
 begin_run() {  # OUT: sets `pid`
