@@ -142,13 +142,26 @@ TEST_CASE("ranks that each see their own GPU train, and ranks that see the same 
   CHECK_THAT(refused.output, ContainsSubstring("ranks 0 and 1 have taken the same GPU"));
 }
 
-TEST_CASE("settings that query events in a recording are refused at the start") {
-  const StandInRun run;
-  const ProgramResult refused = run.run(2, kLlama, steps(3), {"TORCH_NCCL_BLOCKING_WAIT=1"});
-  INFO(refused.output);
-  CHECK(refused.exit_code == 6);
-  CHECK_THAT(refused.output,
-             ContainsSubstring("TORCH_NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"));
+TEST_CASE("settings that break recordings are refused at the start") {
+  struct Case {
+    const char *setting, *text;
+    int ranks = 2;
+  };
+  for (const Case& each :
+       {Case{"TORCH_NCCL_BLOCKING_WAIT=1",
+             "TORCH_NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"},
+        Case{"NCCL_GRAPH_REGISTER=1", "NCCL_GRAPH_REGISTER=1 does not go with recorded collectives"},
+        Case{"PYTORCH_ALLOC_CONF=expandable_segments: True",
+             "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives"},
+        Case{"PYTORCH_ALLOC_CONF=backend:cudaMallocAsync",
+             "PYTORCH_ALLOC_CONF selects the allocator \"cudaMallocAsync\"", 1}})
+    DYNAMIC_SECTION(each.setting) {
+      const StandInRun run;
+      const ProgramResult refused = run.run(each.ranks, kLlama, steps(3), {each.setting});
+      INFO(refused.output);
+      CHECK(refused.exit_code == 6);
+      CHECK_THAT(refused.output, ContainsSubstring(each.text));
+    }
 }
 
 TEST_CASE("a recording that never ends ends the run with 7 and is named") {

@@ -20,6 +20,12 @@ constexpr int kOldestCapability = 9;  // the target of the kernels; cmake/cuda.c
 }  // namespace
 
 c10::Device take_gpu(int local_rank, int local_world_size) {
+  // The planned memory and the pools of recordings are built on LibTorch's own allocator.
+  if (const std::string name = allocator::get()->name(); name != "native")
+    refuse(fmt::format(
+        "PYTORCH_ALLOC_CONF selects the allocator \"{}\" (backend), and only \"native\" can place "
+        "tensors at planned addresses; remove backend from PYTORCH_ALLOC_CONF",
+        name));
   int count = 0;
   if (const cudaError_t problem = cudaGetDeviceCount(&count); problem != cudaSuccess)
     refuse(fmt::format(

@@ -4,6 +4,7 @@
 // connected eagerly, so that an unreachable peer shows at group creation and not in the first step.
 #include "parallel/groups/nccl.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -45,15 +46,11 @@ std::string prepare_nccl(bool records) {
                     "from compile.passes",
                     blocking));
   const std::string_view registers = std::getenv("NCCL_GRAPH_REGISTER");
-  const char* alloc = std::getenv("PYTORCH_ALLOC_CONF");
-  const char* alloc_cuda = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
-  for (const char* settings : {alloc, alloc_cuda})
-    if (settings != nullptr &&
-        std::string_view(settings).find("expandable_segments:True") != std::string_view::npos)
-      throw Error(
-          ExitCode::environment,
-          "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
-          "may move; remove it, or remove cudagraph from compile.passes");
+  if (c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments())
+    throw Error(
+        ExitCode::environment,
+        "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
+        "may move; remove it, or remove cudagraph from compile.passes");
   if (registers != "0")
     throw Error(
         ExitCode::environment,
