@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/verify_error.h"
@@ -70,6 +71,17 @@ std::vector<Segment> find_segments(const Graph& graph) {
 std::string describe_place(const Node& node) {
   return fmt::format("{}{}{} ({})", node.op, node.module.empty() ? "" : " in ", node.module,
                      phase_name(node.phase));
+}
+
+std::size_t most_groups_of_a_segment(const Graph& graph) {
+  std::size_t most = 0;
+  for (const Segment& segment : graph.segments) {
+    std::set<std::string> groups;
+    for (NodeIndex i = segment.begin; i < segment.end; ++i)
+      if (const auto collective = collective_of(graph.nodes[i])) groups.emplace(collective->group);
+    most = std::max(most, groups.size());
+  }
+  return most;
 }
 
 std::string describe_segments(const Graph& graph) {

@@ -3,6 +3,7 @@
 // in the graph.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ std::vector<NodeIndex> host_syncs(const Graph& graph);
 // Returns the runs of nodes between host reads, without runs of views only. The return node belongs
 // to the run before it, since it copies updates of the state.
 std::vector<Segment> find_segments(const Graph& graph);
+
+// Returns the largest number of groups whose collectives are in one of the graph's segments.
+std::size_t most_groups_of_a_segment(const Graph& graph);
 
 // Returns "1 segment" or "3 segments, cut at rondo.all_to_all_tokens in layers.1.moe (forward), ...
 // and 7 more".

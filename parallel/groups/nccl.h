@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -52,9 +53,13 @@ std::string failure_of_nccl(c10d::Backend& backend);
 // the driver.
 void abort_nccl(c10d::Backend& backend);
 
-// Sets the environment that makes NCCL safe with recordings, before the first group. Returns what
-// is set, for the log: "NCCL_GRAPH_REGISTER=0, ...". Throws Error(environment) where the
-// environment has a setting that is known to break recordings.
-std::string prepare_nccl(bool records);
+// Sets the environment that makes NCCL safe with recordings, before the first group.
+// `recorded_groups` is the largest number of groups whose collectives one recording has; 0: nothing
+// is recorded. Returns what is set, for the log: "NCCL_GRAPH_REGISTER=0, ...". Throws
+// Error(environment) where the environment has a setting that is known to break recordings.
+std::string prepare_nccl(std::size_t recorded_groups);
+// Notes that a recording was launched. The next collective outside of recordings, of a group that
+// has recorded collectives, first waits for the device.
+void note_launched_recording();
 
 }  // namespace rondo

@@ -26,7 +26,7 @@ c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::St
 void refuse_shared_gpu(c10d::Store&, const RankEnvironment&, c10::Device) { refuse(); }
 std::string failure_of_nccl(c10d::Backend&) { refuse(); }
 void abort_nccl(c10d::Backend&) { refuse(); }
-std::string prepare_nccl(bool) { refuse(); }
+std::string prepare_nccl(std::size_t) { refuse(); }
 void size_nccl_record(std::size_t) { refuse(); }
 std::string nccl_record_json() { return ""; }
 std::string gpu_memory_json() { return ""; }

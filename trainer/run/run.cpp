@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/ops/segments.h"
 #include "config/derived/paths.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/nccl.h"
@@ -127,9 +128,10 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
   const int rank = run.environment.rank;
   const std::vector<const CompiledStep*> steps = run.program->all();
   if (run.device.device.is_cuda() && run.environment.world_size > 1) {
-    const bool records = std::any_of(
-        steps.begin(), steps.end(), [](const CompiledStep* step) { return !step->graph().segments.empty(); });
-    const std::string settings = prepare_nccl(records);
+    std::size_t groups = 0;
+    for (const CompiledStep* step : steps)
+      groups = std::max(groups, ir::most_groups_of_a_segment(step->graph()));
+    const std::string settings = prepare_nccl(groups);
     if (!settings.empty()) telemetry.info("recorded collectives: " + settings);
   }
   comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));

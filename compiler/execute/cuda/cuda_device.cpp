@@ -21,6 +21,7 @@
 
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "compiler/execute/planned_step.h"
+#include "parallel/groups/nccl.h"
 #include "support/error.h"
 #include "support/log.h"
 
@@ -187,7 +188,10 @@ class CudaDevice final : public ReplayDevice {
     without_throwing("resuming after a failed capture", [&] { start_routing(); });
   }
 
-  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
+  void launch(Recording recording) override {
+    note_launched_recording();
+    recordings_.at(recording)->replay();
+  }
 
   void destroy(Recording recording) noexcept override {
     without_throwing("destroying a recording", [&] { recordings_.erase(recording); });

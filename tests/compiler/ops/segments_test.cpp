@@ -64,6 +64,21 @@ TEST_CASE("a graph of host reads only has no segment") {
   CHECK(describe_segments(graph) == "0 segments, cut at aten._local_scalar_dense.default (forward)");
 }
 
+TEST_CASE("the groups of collectives are counted in each marked segment") {
+  const auto reduce = [](const std::string& from, const std::string& to, const std::string& group) {
+    return "  %" + to + ": f32[8] = _c10d_functional.all_reduce.default(%" + from + ", \"sum\", \"" + group +
+           "\")\n";
+  };
+  const std::string text = kHead + "forward\n" + reduce("0", "1", "dp") + reduce("1", "2", "dp") + kRead +
+                           reduce("2", "3", "dp") + reduce("3", "4", "tp") + "return\n  y = %4\n";
+  Graph graph = parsed(text);
+  CHECK(most_groups_of_a_segment(graph) == 0);
+  graph.segments = {{0, 2}};
+  CHECK(most_groups_of_a_segment(graph) == 1);
+  graph.segments = find_segments(graph);
+  CHECK(most_groups_of_a_segment(graph) == 2);
+}
+
 TEST_CASE("marked segments survive the text") {
   Graph graph = parsed(kHead + "forward\n" + kExp + kRead + kMore + kReturnsY);
   graph.segments = find_segments(graph);
