@@ -46,7 +46,15 @@ constexpr Mutant kMutants[] = {
      "misused cudaGraphExecDestroy error=0: the host has not waited for its last launch"},
     {"pinned memory is not freed", "RONDO_STAND_IN_LOSE=cudaFreeHost:1", 1, 0, "1 pinned_blocks at the end"},
     {"graphs are not destroyed", "RONDO_STAND_IN_LOSE=cudaGraphDestroy:1", 1, 0, "1 graphs at the end"},
+    {"compute has the priority of collectives", "RONDO_STAND_IN_BUG=one_priority:1", 2, 0,
+     "collectives have no higher priority than kernels"},
 };
+
+std::string all_problems(const StandInRun& run, int ranks) {
+  std::string all;
+  for (const std::string& problem : problems(run.journal(), ranks > 1)) all += problem + "\n";
+  return all;
+}
 
 }  // namespace
 
@@ -56,10 +64,31 @@ TEST_CASE("forbidden actions of a recorded step are found and named") {
       const ProgramResult ended = run.run(mutant.ranks, kLlama, steps(6), {mutant.setting});
       INFO(ended.output);
       CHECK(ended.exit_code == mutant.code);
-      std::string all;
-      for (const std::string& problem : problems(run.journal(), mutant.ranks > 1)) all += problem + "\n";
-      CHECK_THAT(all, ContainsSubstring(mutant.found));
+      CHECK_THAT(all_problems(run, mutant.ranks), ContainsSubstring(mutant.found));
     }
+}
+
+TEST_CASE("collectives of two groups in parallel branches are found where nothing orders them") {
+  const StandInRun run;
+  const ProgramResult ended = run.run(4, kLlama,
+                                      steps(3) + Words{"--parallelism.data_parallel_replicate_degree=2",
+                                                       "--parallelism.tensor_parallel_degree=2"},
+                                      {"NCCL_LAUNCH_ORDER_IMPLICIT=0"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 0);
+  CHECK_THAT(all_problems(run, 4), ContainsSubstring(", of two communicators"));
+}
+
+TEST_CASE("a collective beside a launched recording of its group is found where nothing waits") {
+  const StandInRun run;
+  const ProgramResult ended =
+      run.run(2, kDeepSeek,
+              steps(4) + Words{"--parallelism.expert_parallel_degree=2",
+                               "--parallelism.expert_parallel_comm_backend=standard"},
+              {"RONDO_STAND_IN_LOSE=cudaDeviceSynchronize:0", "RONDO_STAND_IN_ANSWER=counts:24:384"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 0);
+  CHECK_THAT(all_problems(run, 2), ContainsSubstring("a recording with its communicator is in flight"));
 }
 
 }  // namespace rondo

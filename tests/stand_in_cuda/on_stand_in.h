@@ -99,7 +99,7 @@ struct StandInRun {
 };
 
 // Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, allocations of a
-// recorded step, leaks, and a wrong order at the end. The order is recordings, then their pool,
+// recorded step, collectives without priority or order, leaks, and a wrong order at the end. The order is recordings, then their pool,
 // then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
@@ -108,6 +108,9 @@ inline std::vector<std::string> problems(const JournalFile& journal, bool commun
   for (const std::string& line : journal.of("alloc"))
     if (JournalFile::text(line, "captures_begun") != "0")
       found.push_back("after the first recording: " + line);
+  for (const std::string& line : journal.of("priorities"))
+    if (JournalFile::number(line, "collectives") >= JournalFile::number(line, "kernels"))
+      found.push_back("collectives have no higher priority than kernels: " + line);
   for (const char* kind : {"recordings", "graphs", "pinned_blocks"})
     if (journal.alive(kind) != 0) found.push_back(fmt::format("{} {} at the end", journal.alive(kind), kind));
   if (communicates && journal.alive("communicators") != 0) found.push_back("communicators at the end");

@@ -87,7 +87,21 @@ cudaError_t malloc_and_free() {
   return error;
 }
 
-cudaError_t refused_call(Rule rule) {
+// Rules that hold in every mode of a capture (Runtime API, cudaThreadExchangeStreamCaptureMode):
+// these calls conflict with any capture.
+constexpr Rule kInEveryMode[] = {Rule::synchronize_capturing_stream, Rule::query_capturing_stream,
+                                 Rule::synchronize_device_under_capture, Rule::query_captured_event,
+                                 Rule::synchronize_captured_event};
+
+struct Mode {
+  const char* name;
+  cudaStreamCaptureMode mode;
+};
+constexpr Mode kOtherModes[] = {{"global", cudaStreamCaptureModeGlobal},
+                                {"relaxed", cudaStreamCaptureModeRelaxed}};
+
+// The rules in kInEveryMode use `mode`.
+cudaError_t refused_call(Rule rule, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
   const Memory memory;
   const Event event;
   const Stream other;
@@ -121,24 +135,24 @@ cudaError_t refused_call(Rule rule) {
       return in_another_thread(&malloc_and_free);
     }
     case Rule::synchronize_capturing_stream: {
-      const Capture capture;
+      const Capture capture(mode);
       return cudaStreamSynchronize(capture.stream);
     }
     case Rule::query_capturing_stream: {
-      const Capture capture;
+      const Capture capture(mode);
       return cudaStreamQuery(capture.stream);
     }
     case Rule::synchronize_device_under_capture: {
-      const Capture capture;
+      const Capture capture(mode);
       return cudaDeviceSynchronize();
     }
     case Rule::query_captured_event: {
-      const Capture capture;
+      const Capture capture(mode);
       must(cudaEventRecord(event.event, capture.stream));
       return cudaEventQuery(event.event);
     }
     case Rule::synchronize_captured_event: {
-      const Capture capture;
+      const Capture capture(mode);
       must(cudaEventRecord(event.event, capture.stream));
       return cudaEventSynchronize(event.event);
     }
@@ -277,6 +291,13 @@ int main(int argc, char** argv) {
     checks.run(fmt::format("refused: {}", refusal.what), [&] {
       return rondo::expect(refusal.error, [&] { return rondo::refused_call(refusal.rule); });
     });
+  for (const rondo::Mode& other : rondo::kOtherModes)
+    for (const stand_in::Rule rule : rondo::kInEveryMode) {
+      const stand_in::Refusal& refusal = stand_in::refusals()[static_cast<std::size_t>(rule)];
+      checks.run(fmt::format("refused in {} mode: {}", other.name, refusal.what), [&] {
+        return rondo::expect(refusal.error, [&] { return rondo::refused_call(rule, other.mode); });
+      });
+    }
   for (const rondo::Allowed& allowed : rondo::allowed())
     checks.run(fmt::format("allowed: {}", allowed.what),
                [&] { return rondo::expect(cudaSuccess, allowed.call); });

@@ -32,9 +32,9 @@ struct stand_in_touched {
 };
 
 // Issues a kernel of a library to a stream: it is recorded in the journal, or becomes a node of the
-// capture. A graph with the node owns `kept`.
+// capture. `communicator` is that of a collective; a graph with the node owns it.
 cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
-                            const std::shared_ptr<void>& kept);
+                            const std::shared_ptr<void>& communicator);
 
 // Writes a line of the journal.
 void stand_in_line(const char* text);

@@ -3,6 +3,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -47,10 +50,8 @@ const CUgraphNode_st* unjoined(const Capture& capture) {
   return nullptr;
 }
 
-// Reports unordered pairs of copies, fills, products and collectives on the same memory, of which
-// at least one writes.
-void tell_races(const Capture& capture) {
-  const auto& nodes = capture.graph->nodes;
+// Returns, for each node, which nodes come before it.
+std::vector<std::vector<bool>> order_of(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes) {
   std::map<const CUgraphNode_st*, std::size_t> numbers;
   std::vector<std::vector<bool>> before(nodes.size(), std::vector<bool>(nodes.size()));
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -62,6 +63,13 @@ void tell_races(const Capture& capture) {
         if (before[j][k]) before[i][k] = true;
     }
   }
+  return before;
+}
+
+// Reports unordered pairs of copies, fills, products and collectives on the same memory, of which
+// at least one writes.
+void tell_races(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes,
+                const std::vector<std::vector<bool>>& before) {
   const auto begin = [](const stand_in_touched& touched) { return static_cast<const char*>(touched.begin); };
   const auto overlap = [&](const stand_in_touched& a, const stand_in_touched& b) {
     return (a.written || b.written) && begin(a) < begin(b) + b.bytes && begin(b) < begin(a) + a.bytes;
@@ -76,6 +84,38 @@ void tell_races(const Capture& capture) {
                 "misused %s error=0: no order between it (node %zu) and %s (node %zu), of one place",
                 nodes[i]->name.c_str(), i, nodes[j]->name.c_str(), j);
     }
+}
+
+// Reports unordered collectives of two communicators, once for each two: ranks may execute them in
+// different orders, and wait for each other. NCCL orders them as they were issued if
+// NCCL_LAUNCH_ORDER_IMPLICIT is 1.
+void tell_unordered_collectives(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes,
+                                const std::vector<std::vector<bool>>& before) {
+  const char* const ordered = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (ordered != nullptr && std::strcmp(ordered, "1") == 0) return;
+  std::set<std::pair<void*, void*>> reported;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      void *const one = nodes[i]->communicator.get(), *const other = nodes[j]->communicator.get();
+      if (one == nullptr || other == nullptr || one == other || before[i][j]) continue;
+      if (reported.insert(std::minmax(one, other)).second)
+        journal::line(
+            "misused %s error=0: no order between it (node %zu) and %s (node %zu), of two communicators",
+            nodes[i]->name.c_str(), i, nodes[j]->name.c_str(), j);
+    }
+}
+
+// Reports the lowest priority of the streams of collectives, and the highest of those of other
+// kernels. Lower numbers are higher priorities.
+void tell_priorities(const Capture& capture) {
+  int of_collectives = INT_MIN, of_kernels = INT_MAX;
+  for (const auto& node : capture.graph->nodes)
+    if (node->communicator != nullptr)
+      of_collectives = std::max(of_collectives, node->priority);
+    else if (node->kind == CUgraphNode_st::Kind::kernel)
+      of_kernels = std::min(of_kernels, node->priority);
+  if (of_collectives != INT_MIN)
+    journal::line("priorities number=%d collectives=%d kernels=%d", capture.id, of_collectives, of_kernels);
 }
 
 std::int64_t edges(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes) {
@@ -184,9 +224,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t given, cudaGraph_t* graph) {
       journal::line("unjoined %.200s", lost->name.c_str());
       return failed(*capture, refuse(call, Rule::fork_without_join));
     }
-    tell_races(*capture);
-    tell_names(*capture);
     const auto& nodes = capture->graph->nodes;
+    const auto before = order_of(nodes);
+    tell_races(nodes, before);
+    tell_unordered_collectives(nodes, before);
+    tell_priorities(*capture);
+    tell_names(*capture);
     journal::line(
         "capture_end number=%d nodes=%zu edges=%lld kernels=%lld copies=%lld fills=%lld streams=%zu",
         capture->id, nodes.size(), (long long)edges(nodes),

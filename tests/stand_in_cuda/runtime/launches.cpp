@@ -244,14 +244,20 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 // --- the libraries beside the runtime ---
 
 cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
-                            const std::shared_ptr<void>& kept) {
+                            const std::shared_ptr<void>& communicator) {
   return called("a library's kernel", [&] {
     const cudaStream_t to = resolved(stream);
     if (to != nullptr && to->capture != nullptr)
       if (const cudaError_t error = beside(to); error != cudaSuccess) return error;
+    // NCCL's manual, NCCL_GRAPH_MIXING_SUPPORT: with 0 not even the order of streams allows it.
+    const char* const mixing = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
+    if (communicator && to != nullptr && to->capture == nullptr && mixing != nullptr &&
+        std::strcmp(mixing, "0") == 0 && in_flight(communicator))
+      journal::line("misused %s error=0: a recording with its communicator is in flight", name);
     if (const std::int64_t us = journal::slow_us(name); us > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(us));
-    return give(name, stream, CUgraphNode_st::Kind::kernel, name, {}, {touched, touched + count}, kept);
+    return give(name, stream, CUgraphNode_st::Kind::kernel, name, {}, {touched, touched + count},
+                communicator);
   });
 }
 

@@ -45,7 +45,7 @@ void wait_while_it_hangs() {
 
 cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kind, const std::string& name,
                  std::function<void()> work, std::vector<stand_in_touched> touches,
-                 const std::shared_ptr<void>& kept) {
+                 const std::shared_ptr<void>& communicator) {
   cudaStream_t to = resolved(stream);
   if (to == nullptr) return misused(call, "the stream was destroyed", cudaErrorInvalidResourceHandle);
   if (to->legacy) {
@@ -62,7 +62,7 @@ cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kin
   }
   if (!to->capture->valid) return refuse(call, Rule::work_after_invalidation);
   auto node = std::make_shared<CUgraphNode_st>(
-      CUgraphNode_st{kind, name, std::move(work), std::move(touches), to->last, kept});
+      CUgraphNode_st{kind, name, std::move(work), std::move(touches), to->last, communicator, to->priority});
   to->last = {node.get()};
   to->capture->graph->nodes.push_back(std::move(node));
   return cudaSuccess;

@@ -28,7 +28,8 @@ struct CUgraphNode_st {
   std::function<void()> work;             // of copies and fills
   std::vector<stand_in_touched> touches;  // accessed memory, if known: not of kernels
   std::vector<CUgraphNode_st*> after;
-  std::shared_ptr<void> kept;
+  std::shared_ptr<void> communicator;  // of a collective; the graph keeps it
+  int priority = 0;                    // of its stream; lower numbers are higher priorities
 };
 
 struct CUgraph_st {
@@ -53,7 +54,7 @@ using Place = std::vector<CUgraphNode_st*>;  // after these nodes
 }  // namespace stand_in
 
 struct CUstream_st {
-  int id = 0, device = 0;
+  int id = 0, device = 0, priority = 0;
   unsigned flags = 0;
   bool alive = true, legacy = false;
   std::shared_ptr<stand_in::Capture> capture;  // while it is in one
@@ -116,12 +117,14 @@ cudaStream_t resolved(cudaStream_t stream);
 // Issues work to a stream.
 cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kind, const std::string& name,
                  std::function<void()> work = {}, std::vector<stand_in_touched> touches = {},
-                 const std::shared_ptr<void>& kept = nullptr);
+                 const std::shared_ptr<void>& communicator = nullptr);
 
 // Notes that the host has waited for the stream, or for all of them.
 void waited_for(cudaStream_t stream);
 void waited_for_all();
 bool in_flight(cudaGraphExec_t exec);
+// Whether a launched recording for which the host has not waited has a collective of it.
+bool in_flight(const std::shared_ptr<void>& communicator);
 // Returns how often the host has waited for its last launch, or may have: a copy of unpinned memory
 // may wait for the stream ("API synchronization behavior").
 std::int64_t waits();

@@ -19,6 +19,7 @@ std::vector<cudaStream_t>& streams() {
   return *all;
 }
 
+constexpr int kHighestPriority = -5;
 std::int64_t events_alive = 0, waits_so_far = 0;
 
 cudaStream_t make_stream(unsigned flags, bool legacy) {
@@ -97,6 +98,15 @@ bool in_flight(cudaGraphExec_t exec) {
     return std::find(stream->in_flight.begin(), stream->in_flight.end(), exec) != stream->in_flight.end();
   });
 }
+bool in_flight(const std::shared_ptr<void>& communicator) {
+  const auto has_it = [&](cudaGraphExec_t exec) {
+    return std::any_of(exec->nodes.begin(), exec->nodes.end(),
+                       [&](const auto& node) { return node->communicator == communicator; });
+  };
+  return std::any_of(streams().begin(), streams().end(), [&](cudaStream_t stream) {
+    return std::any_of(stream->in_flight.begin(), stream->in_flight.end(), has_it);
+  });
+}
 
 }  // namespace stand_in
 
@@ -104,9 +114,10 @@ using namespace stand_in;
 
 // --- streams ---
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   return called(__func__, [&] {
     *stream = make_stream(flags, false);
+    (*stream)->priority = std::clamp(priority, kHighestPriority, 0);
     return cudaSuccess;
   });
 }
@@ -149,9 +160,11 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
-  return cudaSuccess;
+  return called(__func__, [&] {
+    if (least != nullptr) *least = 0;
+    if (greatest != nullptr) *greatest = journal::bug("one_priority") ? 0 : kHighestPriority;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
