@@ -44,7 +44,7 @@ constexpr int kDtypes = 15;
 
 std::string_view dtype_name(Dtype dtype);        // as in headers: "BF16"
 std::uint64_t dtype_bytes(Dtype dtype);          // per element: 1, 2, 4 or 8
-const Dtype* find_dtype(std::string_view name);  // nullptr for an unknown name
+const Dtype* find_dtype(std::string_view name);  // nullptr for one that is not read, such as F8_E8M0
 
 struct TensorInfo {
   std::string name;  // UTF-8, any characters

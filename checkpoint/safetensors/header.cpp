@@ -1,6 +1,7 @@
 // Parses a header event by event, so that a hostile header needs no more memory than its result.
 // All rules of the format are checked: first by the parser's events, then on the tensors sorted by
-// offset. Every message names the tensor and the rule.
+// offset. Every message names the tensor and the rule. Only lengths prove that a file is cut or was
+// overwritten, so only these messages say to fetch it again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,9 @@ namespace rondo::safetensors {
 namespace {
 
 using Json = nlohmann::json;
+
+// A clone without Git LFS has such a text in place of each large file.
+constexpr std::string_view kGitLfsPointer = "version https://git-lfs.github.com/spec/";
 
 // The callbacks of nlohmann's parser. Returning `false` ends the parse, with the reason
 // in problem().
@@ -53,7 +57,10 @@ class HeaderEvents {
     }
     if (place_ != Place::tensor || key_ != "dtype") return unexpected("a text");
     const Dtype* dtype = find_dtype(text);
-    if (dtype == nullptr) return fail_tensor("unknown dtype " + shown_name(text));
+    if (dtype == nullptr) {
+      is_unread_ = true;
+      return fail_tensor("the dtype " + shown_name(text) + " is not read in this version");
+    }
     tensor_.dtype = *dtype;
     return true;
   }
@@ -114,6 +121,7 @@ class HeaderEvents {
 
   Header& header() { return header_; }
   const std::string& problem() const { return problem_; }
+  bool is_unread() const { return is_unread_; }  // the problem is a dtype that this version lacks
 
  private:
   enum class Place { start, tensors, metadata, tensor, shape, offsets, end };
@@ -146,6 +154,7 @@ class HeaderEvents {
   int offsets_ = 0;  // how many of the two have been read
   std::unordered_set<std::string> names_, fields_;
   std::string problem_;
+  bool is_unread_ = false;
 };
 
 // Returns the bytes of a tensor's shape and dtype; nullopt if they overflow 64 bits.
@@ -157,17 +166,23 @@ std::optional<std::uint64_t> bytes_of_shape(const TensorInfo& tensor) {
   return bytes;
 }
 
-// Returns the rule that the tensors, sorted by offset, break; "" if they break none.
-std::string broken_rule(const Header& header) {
+// A rule that the tensors break. `by_length`: the file is shorter or longer than its header says.
+struct BrokenRule {
+  std::string rule = "";  // "": none
+  bool by_length = false;
+};
+
+// Checks the tensors, which are sorted by offset.
+BrokenRule broken_rule(const Header& header) {
   std::uint64_t covered = 0;
   for (const TensorInfo& tensor : header.tensors) {
-    const auto broken = [&](const std::string& rule) {
-      return fmt::format("tensor {}: {}", shown_name(tensor.name), rule);
+    const auto broken = [&](const std::string& rule, bool by_length = false) {
+      return BrokenRule{fmt::format("tensor {}: {}", shown_name(tensor.name), rule), by_length};
     };
     const std::string offsets = fmt::format("data_offsets [{}, {}]", tensor.begin, tensor.end);
     if (tensor.begin > tensor.end) return broken(offsets + " end before they begin");
     if (tensor.end > header.data_bytes)
-      return broken(fmt::format("{} reach beyond the {} bytes of data", offsets, header.data_bytes));
+      return broken(fmt::format("{} reach beyond the {} bytes of data", offsets, header.data_bytes), true);
     if (tensor.begin < covered) return broken(offsets + " overlap the tensor before");
     if (tensor.begin > covered) return broken(fmt::format("{} leave a hole after byte {}", offsets, covered));
     const std::optional<std::uint64_t> expected = bytes_of_shape(tensor);
@@ -178,32 +193,47 @@ std::string broken_rule(const Header& header) {
     covered = tensor.end;
   }
   if (covered != header.data_bytes)
-    return fmt::format("the tensors cover {} of the {} bytes of data", covered, header.data_bytes);
-  return "";
+    return {fmt::format("the tensors cover {} of the {} bytes of data", covered, header.data_bytes), true};
+  return {};
 }
 
 }  // namespace
 
 Header parse_header(std::span<const std::byte> head, const std::string& file, std::uint64_t rest_bytes) {
   const std::uint64_t file_bytes = head.size() + rest_bytes;
-  const auto fail = [&](const std::string& rule) {
-    throw Error(ExitCode::checkpoint, file + ": not a valid safetensors file: " + rule +
-                                          "; it is damaged or not complete, so fetch or write it again");
+  const auto refuse = [&](const std::string& rule, const char* advice) {
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{}: not a valid safetensors file: {}; {}", file, rule, advice));
   };
-  if (file_bytes < 8) fail(fmt::format("it has {} bytes, but the length of the header takes 8", file_bytes));
+  const auto fail = [&](const std::string& rule) {
+    refuse(rule, "write it again with the package safetensors");
+  };
+  const auto fail_length = [&](const std::string& rule) {
+    refuse(rule, "it is damaged or not complete, so fetch or write it again");
+  };
+  if (std::string_view(reinterpret_cast<const char*>(head.data()), head.size()).starts_with(kGitLfsPointer))
+    throw Error(ExitCode::checkpoint,
+                file + ": is the pointer of Git LFS and not the file; fetch the file with `git lfs pull`");
+  if (file_bytes < 8)
+    fail_length(fmt::format("it has {} bytes, but the length of the header takes 8", file_bytes));
   std::uint64_t length = 0;
   for (std::size_t byte = 0; byte < 8; ++byte)
     length |= std::to_integer<std::uint64_t>(head[byte]) << (8 * byte);
   if (length > kMaxHeaderBytes)
     fail(fmt::format("a header of {} bytes, more than the {} allowed", length, kMaxHeaderBytes));
-  if (length > file_bytes - 8) fail(fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
+  if (length > file_bytes - 8)
+    fail_length(fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
 
   const char* text = reinterpret_cast<const char*>(head.data()) + 8;
   if (length == 0 || text[0] != '{') fail("the header does not begin with '{'");
   // The parser would treat a NUL as the end of its input.
   if (std::memchr(text, 0, length) != nullptr) fail("a NUL byte in the header");
   HeaderEvents events;
-  if (!Json::sax_parse(text, text + length, &events)) fail(events.problem());
+  if (!Json::sax_parse(text, text + length, &events)) {
+    if (!events.is_unread()) fail(events.problem());
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{}: {}; store it in another dtype, or leave it out", file, events.problem()));
+  }
 
   Header header = std::move(events.header());
   header.data_begin = 8 + length;
@@ -211,7 +241,10 @@ Header parse_header(std::span<const std::byte> head, const std::string& file, st
   std::sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
-  if (const std::string rule = broken_rule(header); !rule.empty()) fail(rule);
+  if (const BrokenRule broken = broken_rule(header); broken.by_length)
+    fail_length(broken.rule);
+  else if (!broken.rule.empty())
+    fail(broken.rule);
   return header;
 }
 
