@@ -2,11 +2,12 @@
 // throw a FileError of FileUse::weights.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rondo::hugging_face {
 
@@ -14,6 +15,8 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+// Tensors that are one in a model with tied embeddings.
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight", kHead = "lm_head.weight";
 // Files of a tokenizer; each is optional.
 constexpr std::string_view kTokenizer = "tokenizer.json";
 constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
@@ -27,5 +30,12 @@ nlohmann::json parse_object(std::string_view text, const std::string& file);
 
 // Returns whether an index may contain `name`: a .safetensors file in the same folder, not a path.
 bool is_shard_name(const std::string& name);
+
+// Returns the name of a shard, counted from 1.
+std::string shard_name(std::size_t shard, std::size_t shards);
+
+// Returns the names of all shards of a folder without an index, in order. Throws Error(checkpoint)
+// naming what is missing unless they are complete and of one model.
+std::vector<std::string> shards_without_index(const std::filesystem::path& folder);
 
 }  // namespace rondo::hugging_face

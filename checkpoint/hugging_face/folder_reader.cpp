@@ -1,11 +1,15 @@
 // Compares the index and the headers of all shards in both directions before any weight is read.
 // Problems are collected by kind, up to twenty of each, because a wrong folder has thousands of
 // wrong tensors. A tensor in 8 bits is matched with its scales by name; both must exist. Only
-// rotary tables, and tensors that the configuration excludes, may remain.
+// rotary tables, tensors that the configuration excludes, and a head that equals the embedding that
+// it is tied to, may remain.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -34,14 +38,14 @@ class TensorProblems {
       ++more_[kind];
   }
 
-  void throw_if_any(const std::filesystem::path& place) const {
+  void throw_if_any(const std::filesystem::path& place, const char* advice) const {
     if (count_ == 0) return;
     std::string text = fmt::format("{}: the weights are not those of its model:", place.string());
     for (const auto& [kind, lines] : problems_) {
       text += fmt::format("\n  {}: {}", kind, fmt::join(lines, ", "));
       if (more_.contains(kind)) text += fmt::format(" and {} more", more_.at(kind));
     }
-    throw Error(ExitCode::checkpoint, text + "\nfetch or write the folder again, or correct its config.json");
+    throw Error(ExitCode::checkpoint, text + "\n" + advice);
   }
 
  private:
@@ -58,7 +62,7 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
   if (map == index.end() || !map->is_object() || map->empty())
     throw Error(
         ExitCode::checkpoint,
-        path.string() + ": weight_map must be an object with the file of each tensor; fetch it again");
+        path.string() + ": weight_map must be an object with the file of each tensor; correct or remove it");
   std::map<std::string, std::string> files;
   for (const auto& [name, file] : map->items()) {
     if (!file.is_string() || !is_shard_name(file.get<std::string>()))
@@ -82,6 +86,50 @@ std::string scales_of(const std::string& name) { return name + std::string(kScal
 
 std::string with_dtype(const safetensors::TensorInfo& info) {
   return fmt::format("{} is {}", shown_name(info.name), safetensors::dtype_name(info.dtype));
+}
+
+float to_float(Dtype dtype, const std::byte* from) {
+  std::uint16_t half = 0;
+  float number = 0;
+  if (dtype == Dtype::f32) {
+    std::memcpy(&number, from, sizeof number);
+    return number;
+  }
+  std::memcpy(&half, from, sizeof half);
+  if (dtype == Dtype::bf16) return std::bit_cast<float>(std::uint32_t{half} << 16);
+  const int exponent = half >> 10 & 31, mantissa = half & 1023;  // IEEE 754 binary16
+  if (exponent == 31)
+    number = mantissa == 0 ? INFINITY : NAN;
+  else if (exponent == 0)
+    number = std::ldexp(static_cast<float>(mantissa), -24);
+  else
+    number = std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+  return half >> 15 != 0 ? -number : number;
+}
+
+// Returns how a head differs from the embedding that it is tied to; "" if it does not. Their shapes
+// may differ.
+std::string difference_of(const StoredTensor& embedding, const StoredTensor& head) {
+  const auto shown = [](const StoredTensor& stored) {
+    return fmt::format("{} [{}]", with_dtype(*stored.info), fmt::join(stored.info->shape, ", "));
+  };
+  if (embedding.info->shape != head.info->shape || !is_weight(embedding.dtype()) || !is_weight(head.dtype()))
+    return fmt::format("{}, and {}", shown(head), shown(embedding));
+  constexpr std::uint64_t kElements = std::uint64_t{1} << 20;
+  const std::uint64_t elements = head.info->elements();
+  float largest = 0;
+  for (std::uint64_t begin = 0; begin < elements; begin += kElements) {
+    const std::uint64_t end = std::min(elements, begin + kElements);
+    const std::vector<std::byte> a = embedding.elements(begin, end), b = head.elements(begin, end);
+    if (embedding.dtype() == head.dtype() && a == b) continue;
+    const std::uint64_t bytes_a = a.size() / (end - begin), bytes_b = b.size() / (end - begin);
+    for (std::uint64_t i = 0; i < end - begin; ++i) {
+      const float difference =
+          std::abs(to_float(embedding.dtype(), &a[i * bytes_a]) - to_float(head.dtype(), &b[i * bytes_b]));
+      if (!(difference <= largest)) largest = difference;
+    }
+  }
+  return largest == 0 ? "" : fmt::format("{} differs by up to {}", shown_name(head.info->name), largest);
 }
 
 void check_shape(const safetensors::TensorInfo& info, const std::vector<std::int64_t>& shape,
@@ -136,20 +184,19 @@ Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(rea
   } else if (std::filesystem::exists(path_ / kIndex)) {
     open_shards();
   } else {
-    throw Error(
-        ExitCode::checkpoint,
-        fmt::format("{}: neither {} nor {}; weights in other formats (.bin, .pth, .gguf) must be saved "
-                    "as safetensors first",
-                    path_.string(), kWeights, kIndex));
+    for (const std::string& name : shards_without_index(path_)) files_.emplace_back(path_ / name);
   }
   const std::string& prefix = config_.prefix;
   for (const safetensors::File& file : files_)
     for (const safetensors::TensorInfo& info : file.tensors()) {
       const bool has_prefix = info.name.starts_with(prefix);
       const std::string name = has_prefix ? info.name.substr(prefix.size()) : info.name;
-      if (!tensors_.try_emplace(name, StoredTensor{&file, &info}).second)
-        throw Error(ExitCode::checkpoint, fmt::format("{}: both {} and {}; fetch it again", path_.string(),
-                                                      shown_name(name), shown_name(prefix + name)));
+      const auto [other, is_new] = tensors_.try_emplace(name, StoredTensor{&file, &info});
+      if (!is_new)
+        throw Error(ExitCode::checkpoint,
+                    fmt::format("{}: both {} of {} and {} of {}; remove one of them", path_.string(),
+                                shown_name(other->second.info->name), other->second.file_name(),
+                                shown_name(info.name), StoredTensor{&file, &info}.file_name()));
     }
   find_scales();
   find_blocks();
@@ -195,17 +242,19 @@ void Folder::open_shards() {
         problems.add(fmt::format("missing in {}, where the index lists it", *name), shown_name(tensor));
     ++name;
   }
-  problems.throw_if_any(path_);
+  problems.throw_if_any(path_, "the index and its files are of different versions; fetch the folder again");
 }
 
 void Folder::check(std::span<const Parameter> parameters) const {
   TensorProblems problems;
-  std::set<std::string> expected;
+  std::set<std::string, std::less<>> expected;
   for (const Parameter& parameter : parameters) {
     expected.insert(parameter.name);
     const auto found = tensors_.find(parameter.name);
     if (found == tensors_.end()) {
-      problems.add("missing", shown_name(parameter.name));
+      problems.add(parameter.name == kHead ? "missing, while config.json has no tie_word_embeddings = true"
+                                           : "missing",
+                   shown_name(parameter.name));
       continue;
     }
     const StoredTensor& stored = found->second;
@@ -231,9 +280,17 @@ void Folder::check(std::span<const Parameter> parameters) const {
            std::any_of(config_.passed_over.begin(), config_.passed_over.end(),
                        [&](const std::string& prefix) { return name.starts_with(prefix); });
   };
+  const bool is_tied = expected.contains(kEmbedding) && !expected.contains(kHead);
   for (const auto& [name, stored] : tensors_)
-    if (!expected.contains(name) && !is_excluded(name)) problems.add("unexpected", shown_name(name));
-  problems.throw_if_any(path_);
+    if (!expected.contains(name) && !is_excluded(name) && !(is_tied && name == kHead))
+      problems.add("unexpected", shown_name(name));
+  if (is_tied && tensors_.contains(kEmbedding) && tensors_.contains(kHead))
+    if (const std::string difference = difference_of(find(kEmbedding), find(kHead)); !difference.empty())
+      problems.add("a head that is not the embedding, while config.json has tie_word_embeddings = true",
+                   difference);
+  problems.throw_if_any(path_,
+                        "config.json describes another model than the weights; correct it, or name the "
+                        "folder of its weights");
 }
 
 std::uint64_t StoredTensor::together() const {

@@ -95,10 +95,6 @@ fs::path create_unfinished(const fs::path& path) {
   }
 }
 
-std::string shard_name(std::size_t shard, std::size_t shards) {
-  return shards == 1 ? kWeights : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
-}
-
 std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
   std::uint64_t elements = 1;
   for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
@@ -160,7 +156,7 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
   nlohmann::json map = nlohmann::json::object();
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shard_name(i, shards.size());
+    const std::string name = shards.size() == 1 ? kWeights : shard_name(i + 1, shards.size());
     total += shards[i].bytes;
     // transformers requires this entry: PyTorch's row-major layout.
     shards_.push_back(std::make_unique<safetensors::Writer>(pending_ / name, std::move(shards[i].tensors),

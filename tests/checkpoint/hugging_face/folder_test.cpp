@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hugging_face/folder_files.h"
@@ -30,6 +31,8 @@ ModelConfig small_config(const std::string& dtype = "float32") {
   return {"llama3", values, dtype, {}};
 }
 
+constexpr const char* kOtherModel =
+    "config.json describes another model than the weights; correct it, or name the folder of its weights";
 const std::vector<Parameter> kParameters = {{"a", {2, 3}}, {"b", {4}}, {"c", {1, 2}}};
 
 // Writes a safetensors file of zeros.
@@ -37,6 +40,16 @@ void write_tensors(const std::string& path, const std::vector<safetensors::Tenso
   safetensors::Writer writer(path, tensors);
   for (const safetensors::TensorInfo& info : writer.header().tensors)
     writer.write(info.name, 0, as_span(std::string(info.bytes(), '\0')));
+  writer.finish();
+}
+
+// Writes a safetensors file of one F32 tensor each with these numbers.
+void write_numbers(const std::string& path, const std::map<std::string, std::vector<float>>& tensors) {
+  std::vector<safetensors::TensorInfo> infos;
+  for (const auto& [name, numbers] : tensors)
+    infos.push_back(tensor(name, Dtype::f32, {std::ssize(numbers)}));
+  safetensors::Writer writer(path, infos);
+  for (const auto& [name, numbers] : tensors) writer.write(name, 0, std::as_bytes(std::span(numbers)));
   writer.finish();
 }
 
@@ -223,8 +236,10 @@ TEST_CASE("tensors of a text model are found by their prefix, and tensors of ima
   CHECK(read.find("a").info->name == "language_model.a");
   write_tensors(folder.path(kWeights),
                 {tensor("a", Dtype::f32, {2}), tensor("language_model.a", Dtype::f32, {2})});
-  CHECK_THAT(error_of([&] { Folder(folder.path()); }),
-             ContainsSubstring("both \"a\" and \"language_model.a\"; fetch it again"));
+  CHECK_THAT(
+      error_of([&] { Folder(folder.path()); }),
+      ContainsSubstring("both \"a\" of model.safetensors and \"language_model.a\" of model.safetensors; "
+                        "remove one of them"));
 }
 
 TEST_CASE("matrices in 8 bits that cannot be read are reported together") {
@@ -249,7 +264,7 @@ TEST_CASE("matrices in 8 bits that cannot be read are reported together") {
       "  scales of what is not F8_E4M3: \"plain_scale_inv\", where \"plain\" is BF16\n"
       "  unexpected: \"whose_scale_inv\"\n";
   const std::string first = folder.path() + ": the weights are not those of its model:\n";
-  const std::string last = "fetch or write the folder again, or correct its config.json";
+  const std::string last = kOtherModel;
   CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) == first + problems + last);
   with_config(folder);
   CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) ==
@@ -272,8 +287,8 @@ TEST_CASE("missing, unexpected, misshapen and quantized tensors are reported tog
             "  missing: \"c\"\n"
             "  of a dtype that is not F32, F16 or BF16: \"b\" is I8\n"
             "  of another shape: \"a\" is [3, 2] and must be [2, 3]\n"
-            "  unexpected: \"extra\"\n"
-            "fetch or write the folder again, or correct its config.json");
+            "  unexpected: \"extra\"\n" +
+            kOtherModel);
   std::vector<Parameter> many;
   for (int i = 0; i < 30; ++i) many.push_back({"p" + std::to_string(i), {1}});
   CHECK_THAT(error_of([&] { Folder(folder.path()).check(many); }), ContainsSubstring("\"p19\" and 10 more"));
@@ -325,6 +340,71 @@ TEST_CASE("a folder without weights or configuration is refused with what to do"
   CHECK_THAT(error_of([&] { Folder read(with_config(folder).path()); }),
              ContainsSubstring("neither model.safetensors nor model.safetensors.index.json; weights in other "
                                "formats (.bin, .pth, .gguf) must be saved as safetensors first"));
+}
+
+TEST_CASE("shards without an index are read if they are all there") {
+  TempFolder folder;
+  with_config(folder);
+  const std::string second = folder.path("model-00002-of-00002.safetensors");
+  write_tensors(folder.path("model-00001-of-00002.safetensors"), {tensor("a", Dtype::f32, {2})});
+  const std::string place = folder.path() + ": neither model.safetensors nor model.safetensors.index.json";
+  CHECK(error_of([&] { Folder read(folder.path()); }) ==
+        place + ", and 1 of 2 shards are missing, the first is model-00002-of-00002.safetensors; fetch them");
+  write_tensors(second, {tensor("b", Dtype::f32, {3})});
+  Folder(folder.path()).check(std::vector<Parameter>{{"a", {2}}, {"b", {3}}});
+  write_tensors(second, {tensor("a", Dtype::f32, {2})});
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("both \"a\" of model-00001-of-00002.safetensors and \"a\" of "
+                               "model-00002-of-00002.safetensors"));
+  write_tensors(folder.path("model-00001-of-00001.safetensors"), {tensor("a", Dtype::f32, {2})});
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring(place + ", and shards of two models, model-00001-of-00001.safetensors and "));
+  for (const char* shard : {"1", "2"})
+    fs::remove(folder.path(std::string("model-0000") + shard + "-of-00002.safetensors"));
+  Folder(folder.path()).check(std::vector<Parameter>{{"a", {2}}});
+}
+
+TEST_CASE("weights of other names are refused by their name") {
+  TempFolder folder;
+  write_tensors(with_config(folder).path("consolidated.safetensors"), {tensor("a", Dtype::f32, {2})});
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("; consolidated.safetensors is no name of transformers"));
+}
+
+TEST_CASE(
+    "a head that equals the embedding is accepted in a tied model, and another is refused with the "
+    "difference") {
+  TempFolder folder;
+  with_config(folder);
+  const std::vector<Parameter> tied = {{"model.embed_tokens.weight", {3}}};
+  const auto problem_of_head = [&](const std::vector<float>& head) {
+    write_numbers(folder.path(kWeights),
+                  {{"model.embed_tokens.weight", {1, 2, -3}}, {"lm_head.weight", head}});
+    return error_of([&] { Folder(folder.path()).check(tied); });
+  };
+  CHECK(problem_of_head({1, 2, -3}) == "no error");
+  const std::string first = folder.path() +
+                            ": the weights are not those of its model:\n  a head that is not the embedding, "
+                            "while config.json has tie_word_embeddings = true: ";
+  CHECK(problem_of_head({1, 2.5, -2.75}) ==
+        first + "\"lm_head.weight\" differs by up to 0.5\n" + kOtherModel);
+  CHECK(problem_of_head({1, 2}) ==
+        first + "\"lm_head.weight\" is F32 [2], and \"model.embed_tokens.weight\" is F32 [3]\n" +
+            kOtherModel);
+  write_tensors(folder.path(kWeights), {tensor("model.embed_tokens.weight", Dtype::f32, {3}),
+                                        tensor("lm_head.weight", Dtype::f16, {3})});
+  CHECK_NOTHROW(Folder(folder.path()).check(tied));
+}
+
+TEST_CASE("a model without a head in its files is told of tie_word_embeddings") {
+  TempFolder folder;
+  write_numbers(with_config(folder).path(kWeights), {{"model.embed_tokens.weight", {1, 2}}});
+  CHECK_THAT(
+      error_of([&] {
+        Folder(folder.path())
+            .check(std::vector<Parameter>{{"model.embed_tokens.weight", {2}}, {"lm_head.weight", {2}}});
+      }),
+      ContainsSubstring("missing, while config.json has no tie_word_embeddings = true: \"lm_head.weight\""));
 }
 
 }  // namespace rondo::hugging_face
