@@ -29,9 +29,9 @@ void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
   const auto types = reader.take("layer_types");
   if (types && sizes.contains("n_layers") && types->raw() != layer_types(sizes))
     types->refuse("must be a window in layers 0, 2, ... and none in the others");
-  // These fields are aliases of fields above or concern training only.
-  for (const char* name :
-       {"initial_context_length", "experts_per_token", "output_router_logits", "router_aux_loss_coef"})
+  reader.take_size("experts_per_token", GptOssConfig::fields(), "top_k", sizes);
+  // transformers does not read the first of these fields. The others concern training only.
+  for (const char* name : {"initial_context_length", "output_router_logits", "router_aux_loss_coef"})
     reader.take(name);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "support/error.h"
+#include "support/text/field_json.h"
 
 namespace rondo::hugging_face {
 
@@ -35,6 +36,10 @@ void FieldsReader::take_size(const std::string& name, const Fields& fields, cons
   else
     return value->refuse(fmt::format("must be {}", type_name(field->type)));
   if (const std::string rule = broken_rule(*field, ours_value); !rule.empty()) return value->refuse(rule);
+  const auto [other, is_first] = names_.try_emplace(ours, name);
+  if (!is_first && sizes.at(ours) != ours_value)
+    return value->refuse(
+        fmt::format("must be {} = {}; remove the wrong one", other->second, to_toml(sizes.at(ours))));
   sizes[ours] = ours_value;
 }
 

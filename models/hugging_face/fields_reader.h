@@ -2,6 +2,7 @@
 // object of one file, on one thread.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,7 +26,7 @@ class FieldsReader {
   std::optional<JsonView> require(const std::string& name);
 
   // Stores the value of `name`, if present, in `sizes` as field `ours` of `fields`, after checking
-  // its type and range.
+  // its type and range. A second name of the same field must have the same value.
   void take_size(const std::string& name, const Fields& fields, const char* ours, FieldValues& sizes);
 
   // Checks a field whose only supported value is `only`; absent and null mean it.
@@ -37,6 +38,7 @@ class FieldsReader {
  private:
   JsonView object_;
   std::set<std::string> known_;
+  std::map<std::string, std::string> names_;  // of the fields that take_size() stored, by ours
 };
 
 }  // namespace rondo::hugging_face

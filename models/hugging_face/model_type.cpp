@@ -1,7 +1,10 @@
 // Reads and writes config.json by a model's tables. rope_theta and the rotary scaling have their
 // own tables: transformers 4 (rope_theta, rope_scaling) and transformers 5 (rope_parameters) store
-// them in different places.
+// them in different places. A file may have both if they say the same.
 #include "models/hugging_face/model_type.h"
+
+#include <map>
+#include <utility>
 
 #include "support/text/field_json.h"
 
@@ -17,7 +20,7 @@ void take_sizes(FieldsReader& reader, const std::vector<SizeName>& names, const 
       reader.take_size(size.theirs, fields, size.ours, sizes);
 }
 
-// Reads an object {"rope_type": ...}.
+// Reads an object {"rope_type": ...}. Without a scaling the factor is 1.
 void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fields& fields,
                       FieldValues& sizes) {
   if (!rope.raw().is_object()) return rope.refuse("must be an object");
@@ -30,24 +33,71 @@ void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fi
   } else if (scaling.type != nullptr && type->raw() == scaling.type) {
     take_sizes(inner, scaling.sizes, fields, sizes);
     if (scaling.read_rest != nullptr) scaling.read_rest(inner);
-  } else if (type->raw() != "default") {
+  } else if (type->raw() == "default") {
+    if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
+  } else {
     const std::string known =
         scaling.type == nullptr ? "default is" : std::string("default and ") + scaling.type + " are";
     return type->refuse("not in this version; " + known);
   }
   inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
   // An unknown field could change the frequencies.
-  for (const JsonView& unknown : inner.unknown()) unknown.refuse("no field of this rope_type");
+  for (const JsonView& unknown : inner.unknown())
+    if (!unknown.raw().is_null()) unknown.refuse("no field of this rope_type");
 }
+
+// What the fields of a file say of the rotation. transformers 4 and 5 would compute two models of two
+// fields that differ.
+class RopeStatements {
+ public:
+  RopeStatements(const RopeScaling& scaling, const Fields& fields, std::vector<std::string>& problems)
+      : fields_(fields), problems_(problems), names_(scaling.sizes) {
+    names_.push_back({"rope_theta", "rope_theta"});
+  }
+
+  // `prefix`: of the places of these sizes. Reports sizes that an earlier call has with another value.
+  void add(const std::string& prefix, const FieldValues& sizes) {
+    const auto factor = sizes.find("rope_scaling_factor");
+    const bool is_scaled = factor != sizes.end() && factor->second != FieldValue(1.0);
+    for (const SizeName& name : names_) {
+      const auto size = sizes.find(name.ours);
+      if (size == sizes.end() && (!is_scaled || name.required)) continue;
+      const FieldValue& value =
+          size == sizes.end() ? find_field(fields_, name.ours)->default_value : size->second;
+      const std::string place = prefix + name.theirs;
+      const auto [earlier, is_new] = statements_.try_emplace(name.ours, place, value);
+      const auto& [other_place, other] = earlier->second;
+      if (!is_new && other != value)
+        problems_.push_back(place + " = " + to_toml(value) + ": must be " + other_place + " = " +
+                            to_toml(other) + "; remove the wrong one");
+    }
+  }
+
+ private:
+  const Fields& fields_;
+  std::vector<std::string>& problems_;
+  std::vector<SizeName> names_;
+  std::map<std::string, std::pair<std::string, FieldValue>> statements_;  // place and value, by our name
+};
 
 void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
   sizes.try_emplace("rope_theta", 10000.0);  // transformers' default
   if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
-  reader.take_size("rope_theta", fields, "rope_theta", sizes);
-  const auto older = reader.take("rope_scaling"), newer = reader.take("rope_parameters");
-  if (older && newer && older->raw() != newer->raw())
-    return older->refuse("says something else than rope_parameters; keep one");
-  if (const auto& rope = newer ? newer : older) take_rope_object(*rope, scaling, fields, sizes);
+  RopeStatements statements(scaling, fields, reader.problems());
+  const auto add = [&](const std::string& prefix, const FieldValues& said) {
+    statements.add(prefix, said);
+    for (const auto& [size, value] : said) sizes[size] = value;
+  };
+  FieldValues said;
+  reader.take_size("rope_theta", fields, "rope_theta", said);
+  add("", said);
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const auto rope = reader.take(name);
+    if (!rope) continue;
+    said.clear();
+    take_rope_object(*rope, scaling, fields, said);
+    add(std::string(name) + ".", said);
+  }
 }
 
 // Describes a violated rule, and names the first of its keys as Hugging Face does.

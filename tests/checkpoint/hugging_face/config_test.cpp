@@ -190,8 +190,35 @@ TEST_CASE("other rotations are refused") {
              }),
              ContainsSubstring("rope_scaling.factor = 0.5: must be at least 1") &&
                  ContainsSubstring("rope_scaling.partial_rotary_factor = 0.25"));
-  CHECK_THAT(problem_with("rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e4}}),
-             ContainsSubstring("says something else than rope_parameters; keep one"));
+}
+
+TEST_CASE("two spellings of the rotation are accepted when they are equal after defaults") {
+  Json object = published_8b();
+  object["rope_parameters"] = object["rope_scaling"];
+  object["rope_parameters"]["rope_theta"] = 500000;
+  object["rope_parameters"]["attention_factor"] = nullptr;
+  CHECK(parse(object).config.sizes == parse(published_8b()).config.sizes);
+  Json plain = published_8b();
+  plain["rope_scaling"] = nullptr;
+  const ReadConfig expected = parse(plain);
+  plain["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+  plain["rope_scaling"] = {{"rope_type", "default"}};
+  CHECK(parse(plain).config.sizes == expected.config.sizes);
+}
+
+TEST_CASE("two spellings of the rotation that differ are refused with both values") {
+  Json newer = published_8b()["rope_scaling"];
+  newer["rope_theta"] = 10000.0;
+  newer["factor"] = 4;
+  const std::string problem = problem_with("rope_parameters", newer);
+  CHECK_THAT(problem,
+             ContainsSubstring("\n  rope_parameters.rope_theta = 10000.0: must be rope_theta = 500000.0; "
+                               "remove the wrong one") &&
+                 ContainsSubstring("\n  rope_parameters.factor = 4.0: must be rope_scaling.factor = "
+                                   "8.0; remove the wrong one"));
+  CHECK(problem_with("rope_parameters", {{"rope_type", "default"}}) ==
+        "config.json: this model cannot be taken:\n  rope_parameters.factor = 1.0: must be "
+        "rope_scaling.factor = 8.0; remove the wrong one");
 }
 
 TEST_CASE("all problems of a file are reported together") {

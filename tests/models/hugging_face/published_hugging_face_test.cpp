@@ -306,4 +306,23 @@ TEST_CASE("the number of experts has another name in files of transformers 5") {
         plain("qwen3_moe", flavor("qwen3_moe", "30B-A3B")));
 }
 
+TEST_CASE("two names of one size must have one value") {
+  CHECK_THAT(problem_with(qwen3_30b_a3b(), "num_local_experts", 64),
+             ContainsSubstring("num_local_experts = 64: must be num_experts = 128; remove the wrong one"));
+  CHECK_THAT(
+      problem_with(gpt_oss_20b(), "experts_per_token", 2),
+      ContainsSubstring("experts_per_token = 2: must be num_experts_per_tok = 4; remove the wrong one"));
+}
+
+TEST_CASE("sizes of a rotation that one spelling leaves out have their defaults") {
+  Json config = gpt_oss_20b();
+  config["rope_parameters"] = config["rope_scaling"];
+  config["rope_parameters"].erase("beta_fast");
+  CHECK(parse_config(config.dump(), "config.json").config.sizes ==
+        parse_config(gpt_oss_20b().dump(), "config.json").config.sizes);
+  config["rope_scaling"]["beta_fast"] = 16;
+  CHECK_THAT(problem_with(config, "use_cache", true),
+             ContainsSubstring("rope_parameters.beta_fast = 32.0: must be rope_scaling.beta_fast = 16.0"));
+}
+
 }  // namespace rondo::hugging_face
