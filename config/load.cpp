@@ -57,6 +57,7 @@ class Loader {
     fit_flavor_to_rows();
     check_rules(config_, origins_, device ? *device : device_for_passes(), problems_);
     take_notes();
+    name_flavor();
     for (const auto& [key, assignment] : origins_.assigned)
       config_.origins[key] = assignment.from_flag ? assignment.shown : assignment.place;
     return config_;
@@ -145,6 +146,7 @@ class Loader {
       return;
     }
     begin_with(model_);
+    if (config_.model.flavor.empty()) return;
     std::vector<std::string> names;
     for (const Flavor& flavor : model_->flavors) {
       names.push_back(flavor.name);
@@ -189,26 +191,38 @@ class Loader {
     flavor_sizes_ = config_.model.sizes;
   }
 
-  void apply_flavor(const Flavor& flavor) {
+  // Returns the sizes that a flavor sets.
+  FieldValues sizes_of(const Flavor& flavor) const {
     Problems own;
+    FieldValues sizes;
     for (const Assignment& size : read_toml(flavor.toml, "models/sizes", own)) {
       const Field* field = find_field(*model_->fields, size.key);
       RONDO_ASSERT(field != nullptr,
                    "flavor " + flavor.name + " sets " + size.key + ", which is not a field");
       std::string rule;
-      config_.model.sizes[size.key] = read_value(size, *field, rule);
-      config_.origins["model." + size.key] = "flavor " + flavor.name;
+      sizes[size.key] = read_value(size, *field, rule);
       RONDO_ASSERT(rule.empty(), "flavor " + flavor.name + ": " + size.shown + ": " + rule);
     }
     RONDO_ASSERT(own.empty(), "flavor " + flavor.name + " is not valid TOML");
+    return sizes;
+  }
+
+  void apply_flavor(const Flavor& flavor) {
+    for (const auto& [size, value] : sizes_of(flavor)) {
+      config_.model.sizes[size] = value;
+      config_.origins["model." + size] = "flavor " + flavor.name;
+    }
     flavor_sizes_ = config_.model.sizes;
+  }
+
+  std::int64_t longest_row() const {
+    return std::max(config_.training.seq_len, config_.validation.enable ? config_.validation.seq_len : 0);
   }
 
   // Leaves sizes that are set, and sizes of a Hugging Face folder, as they are.
   void fit_flavor_to_rows() {
     if (model_ == nullptr || origins_.assigned.contains("model.hf_config")) return;
-    const std::int64_t longest =
-        std::max(config_.training.seq_len, config_.validation.enable ? config_.validation.seq_len : 0);
+    const std::int64_t longest = longest_row();
     for (const auto& [size, value] : model_->for_rows(config_.model.sizes, longest)) {
       if (value == config_.model.sizes.at(size) || origins_.assigned.contains("model." + size)) continue;
       config_.model.sizes[size] = value;
@@ -216,16 +230,37 @@ class Loader {
     }
   }
 
+  bool sets_every_size() const {
+    return std::all_of(model_->fields->begin(), model_->fields->end(),
+                       [&](const Field& field) { return origins_.assigned.contains("model." + field.name); });
+  }
+
   // Reports a flavor or hf_config flag that has no effect because the file sets every size.
   void check_sizes_count(const std::string& key) {
     const auto given = origins_.assigned.find(key);
     if (given == origins_.assigned.end() || !given->second.from_flag) return;
-    if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_) return;
-    for (const auto& [name, value] : flavor_sizes_)
-      if (!origins_.assigned.contains("model." + name)) return;
+    if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_ || !sets_every_size()) return;
     report(given->second,
            "has no effect because the file sets every size of the model; remove the sizes from its [model] "
            "section");
+  }
+
+  // Sets the flavor to the one that has the model's sizes, or to "". A flavor that was named stays,
+  // unless every size is set, as in a resolved file.
+  void name_flavor() {
+    if (!problems_.empty() || (origins_.assigned.contains("model.flavor") && !sets_every_size())) return;
+    FieldValues defaults;
+    for (const Field& field : *model_->fields) defaults[field.name] = field.default_value;
+    const FieldValues plain = model_->plain(config_.model.sizes);
+    const auto is_it = [&](const Flavor& flavor) {
+      FieldValues sizes = sizes_of(flavor);
+      sizes.insert(defaults.begin(), defaults.end());
+      return model_->plain(sizes) == plain || model_->plain(model_->for_rows(sizes, longest_row())) == plain;
+    };
+    const auto flavor = std::find_if(model_->flavors.begin(), model_->flavors.end(), is_it);
+    const std::string name = flavor == model_->flavors.end() ? "" : flavor->name;
+    if (config_.model.flavor != name) config_.origins["model.flavor"] = "the sizes of the model";
+    config_.model.flavor = name;
   }
 
   void assign(const Assignment& assignment) {

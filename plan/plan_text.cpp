@@ -48,8 +48,8 @@ class Lines {
 };
 
 void add_job(Lines& lines, const JobPlan& p) {
-  lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
-            grouped(p.parameters), p.flops_per_token * 1e-9);
+  lines.add("model          {}{}{}: {} parameters, {:.3f} GFLOP a token", p.model,
+            p.flavor.empty() ? "" : " ", p.flavor, grouped(p.parameters), p.flops_per_token * 1e-9);
   const std::string mesh = p.layout.mesh.text();
   lines.add("layout         {} of {} ({}){}", plural(p.layout.mesh.world_size(), "rank"), p.device->name,
             p.device->what, mesh.empty() ? "" : ": " + mesh);

@@ -46,9 +46,7 @@ std::string time_left(const std::vector<StepMetrics>& lines, std::int64_t steps)
 std::string state_line(const RunRecord& run) {
   const auto model = run.event("model"), start = run.event("start");
   std::string text = run.exit.is_null() ? "training" : run.state();
-  if (model.is_object())
-    text += fmt::format(", {} {}", text_of_json(model.value("name", nlohmann::ordered_json(""))),
-                        text_of_json(model.value("flavor", nlohmann::ordered_json(""))));
+  if (model.is_object()) text += ", " + run.model();
   if (start.is_object())
     text += fmt::format(", ranks: {}", text_of_json(start.value("ranks", nlohmann::ordered_json(""))));
   if (model.is_object() && !text_of_json(model.value("layout", nlohmann::ordered_json(""))).empty())

@@ -160,16 +160,13 @@ ordered_json experts_json(const RunRecord& run) {
 
 std::string run_json(const RunRecord& run, const std::string& name, const LossAtTokens& at) {
   const ordered_json model = run.event("model");
-  const auto of_model = [&](const char* key) {
-    return model.is_object() ? text_of_json(model.value(key, ordered_json(""))) : "";
-  };
   ordered_json head = {
       {"name", name},
       {"state", run.state()},
       {"ok", run.exit.is_null() ? ordered_json(nullptr) : ordered_json(run.state() == "finished")},
       {"executor", run.executor()},
-      {"model", of_model("name") + " " + of_model("flavor")},
-      {"layout", of_model("layout")},
+      {"model", run.model()},
+      {"layout", model.is_object() ? text_of_json(model.value("layout", ordered_json(""))) : ""},
       {"summary", summary_json(run, at)},
       {"events", events_json(run)},
       {"environment", environment_json(run)},

@@ -55,6 +55,13 @@ ordered_json RunRecord::event(std::string_view name) const {
   return nullptr;
 }
 
+std::string RunRecord::model() const {
+  const ordered_json model = event("model");
+  if (!model.is_object()) return "";
+  const std::string flavor = text_of_json(model.value("flavor", ordered_json("")));
+  return text_of_json(model.value("name", ordered_json(""))) + (flavor.empty() ? "" : " " + flavor);
+}
+
 std::string RunRecord::setting(const std::string& key) const {
   const auto it = log.config.find(key);
   if (it == log.config.end()) return "";

@@ -24,6 +24,8 @@ struct RunRecord {
   std::string state() const;
   // Returns the last event of this name, or null.
   nlohmann::ordered_json event(std::string_view name) const;
+  // Returns "llama3 8B", or the name alone for a model of own sizes; "" before the run says it.
+  std::string model() const;
   // Returns a value of config.toml without quotes; "" if the key is missing.
   std::string setting(const std::string& key) const;
   // Returns "replay", "interpreter" or "eager"; "" without a config.toml.

@@ -41,7 +41,8 @@ const Fields& Job::fields() {
 const Fields& Model::fields() {
   static const Fields list = {
       field("name", &Model::name, "the model"),
-      field("flavor", &Model::flavor, "preset of model sizes; each size can be overridden by its own key"),
+      field("flavor", &Model::flavor,
+            "preset of model sizes; each size can be overridden by its own key. Empty: own sizes"),
       field("hf_config", &Model::hf_config,
             "Hugging Face config.json, or its folder: sets the model and its sizes, instead of model.flavor"),
       field("hf_assets_path", &Model::hf_assets_path,

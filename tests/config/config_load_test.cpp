@@ -61,6 +61,27 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
   CHECK_THAT(message_of("", {"--model.hf_config=" + broken.path()}), ContainsSubstring("model_type"));
 }
 
+TEST_CASE("a model is named by the flavor that has its sizes, and by no flavor where none has") {
+  const auto flavor = [](const std::string& text, const std::vector<std::string>& flags = {}) {
+    return load_text(text, flags).model.flavor;
+  };
+  CHECK(flavor("") == "debugmodel");
+  CHECK(flavor("[model]\ndim = 2048\n").empty());
+  CHECK(flavor("[model]\nflavor = \"8B\"\nvocab_size = 1000\n") == "8B");  // the user's word
+  const JobConfig published = load_config({"--model.name=qwen3", "--model.flavor=0.6B"});
+  rondo::hugging_face::ModelConfig config{"qwen3", published.model.sizes, "bfloat16", {}};
+  const rondo::TomlFile file(rondo::hugging_face::config_json(config));
+  CHECK(flavor("", {"--model.hf_config=" + file.path()}) == "0.6B");
+  CHECK(flavor("", {"--model.hf_config=" + file.path(), "--model.n_layers=3"}).empty());
+
+  const JobConfig own = load_text("[model]\ndim = 2048\n");
+  CHECK(load_text(rondo::to_toml(own)) == own);
+  // Files of earlier versions name the default there.
+  std::string resolved = rondo::to_toml(own);
+  resolved.replace(resolved.find("flavor = \"\""), 11, "flavor = \"debugmodel\"");
+  CHECK(flavor(resolved).empty());
+}
+
 TEST_CASE(
     "DeepSeek-V3 scales its rotations for rows beyond the original length alone, unless it is told to") {
   const auto factor = [](const std::string& text, const std::vector<std::string>& flags = {}) {

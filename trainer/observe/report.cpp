@@ -91,8 +91,9 @@ void Report::log_training(const RunCosts& costs) {
   costs_ = costs;
   const int threads = at::get_num_threads();
   const std::int64_t ranks = costs.mesh.world_size(), tokens = costs.tokens_per_step * ranks;
-  log_line(fmt::format("model: {} {}, {} parameters, {:.3g} GFLOP a token", config_.model.name,
-                       config_.model.flavor, count_text(costs.parameters),
+  const Model& model = config_.model;  // without a flavor: of own sizes
+  log_line(fmt::format("model: {}{}{}, {} parameters, {:.3g} GFLOP a token", model.name,
+                       model.flavor.empty() ? "" : " ", model.flavor, count_text(costs.parameters),
                        static_cast<double>(costs.flops_per_token) * 1e-9));
   log_line(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
                        ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
