@@ -237,12 +237,14 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                           static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
     const std::string place = fmt::format("{}:{}:{}", files_[file].path, number, error.column);
-    if (on_bad_record_ == OnBadRecord::stop)
+    if (on_bad_record_ == OnBadRecord::stop) {
+      const std::string keys = error.column == 1 ? json_keys(line) : "";  // 1: the object as a whole
       fail(
-          fmt::format("{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
+          fmt::format("{}: {}{}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
                       "or --text-key, names the field; training.on_bad_record=\"skip\", or --on-bad-record "
                       "skip, leaves such lines out",
-                      place, error.what(), text_key_));
+                      place, error.what(), keys.empty() ? "" : ", but " + keys, text_key_));
+    }
     add_bad_record(place, error.what());
   }
 }

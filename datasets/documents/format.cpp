@@ -110,6 +110,10 @@ constexpr std::array kDescriptions = {
               "Convert it: `iconv -f UTF-16BE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
     FormatRow{FileFormat::utf32, "UTF-32 text",
               "Convert it: `iconv -f UTF-32 -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+    FormatRow{FileFormat::utf32_le, "UTF-32 text without a byte order mark",
+              "Convert it: `iconv -f UTF-32LE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+    FormatRow{FileFormat::utf32_be, "UTF-32 text without a byte order mark",
+              "Convert it: `iconv -f UTF-32BE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
     FormatRow{FileFormat::binary, "binary", "Text has no NUL byte in its first 8 KiB"},
 };
 
@@ -143,11 +147,19 @@ bool is_arrow_stream(std::string_view head) {
 
 bool is_ascii_text(char c) { return c >= ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// ASCII characters of 2 bytes without a byte order mark.
-bool is_utf16_ascii(std::string_view head, std::size_t high) {
-  for (std::size_t i = 0; i + 1 < head.size(); i += 2)
-    if (head[i + high] != 0 || !is_ascii_text(head[i + 1 - high]) || head[i + 1 - high] == 0) return false;
-  return head.size() > 3;
+// Returns whether the head is ASCII characters of `width` bytes, of which byte `low` is not 0.
+bool is_wide_ascii(std::string_view head, std::size_t width, std::size_t low) {
+  for (std::size_t i = 0; i + width <= head.size(); ++i)
+    if (i % width == low ? head[i] == 0 || !is_ascii_text(head[i]) : head[i] != 0) return false;
+  return head.size() >= 2 * width;
+}
+
+// Returns the format of a head with a NUL byte and without a byte order mark.
+FileFormat recognise_wide(std::string_view head) {
+  if (is_wide_ascii(head, 2, 0)) return FileFormat::utf16_le;
+  if (is_wide_ascii(head, 2, 1)) return FileFormat::utf16_be;
+  if (is_wide_ascii(head, 4, 0)) return FileFormat::utf32_le;
+  return is_wide_ascii(head, 4, 3) ? FileFormat::utf32_be : FileFormat::binary;
 }
 
 std::string_view without_space(std::string_view text) {
@@ -241,12 +253,11 @@ FileFormat recognise_head(std::string_view head, bool whole, std::string_view na
   for (const SuffixRow& row : kPromises)
     if (has_suffix(name, row.suffix)) return row.format;
   if (head.substr(0, kFormatHeadBytes).find('\0') != std::string_view::npos)
-    return is_utf16_ascii(head.substr(0, kFormatHeadBytes), 0)   ? FileFormat::utf16_be
-           : is_utf16_ascii(head.substr(0, kFormatHeadBytes), 1) ? FileFormat::utf16_le
-                                                                 : FileFormat::binary;
+    return recognise_wide(head.substr(0, kFormatHeadBytes));
   if (start.starts_with('{')) {
     const FileFormat format = recognise_object(start, whole, text_key);
     if (format != FileFormat::text) return format;
+    if (!has_suffix(name, ".txt") && are_json_objects(start, !whole)) return FileFormat::json;
   }
   if (has_suffix(name, ".json")) {  // its first record may be cut, as by `split -b`
     const std::string_view rest = without_space(start.substr(std::min(start.find('\n'), start.size())));

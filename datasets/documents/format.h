@@ -41,6 +41,8 @@ enum class FileFormat {
   utf16_le,
   utf16_be,
   utf32,
+  utf32_le,
+  utf32_be,
   binary,
 };
 

@@ -198,6 +198,8 @@ class Reader {
   std::size_t at_ = 0;
 };
 
+constexpr std::size_t kLongestWord = 8;  // an error is at the beginning of a word that is cut
+
 bool names(std::string_view stored, std::string_view key) {
   if (stored.find('\\') == std::string_view::npos) return stored == key;
   std::string plain;
@@ -231,7 +233,6 @@ JsonText find_json_text(std::string_view line, std::string_view key) {
 }
 
 JsonLine examine_json_line(std::string_view line, std::string_view key, bool cut) {
-  constexpr std::size_t kLongestWord = 8;  // an error is at the beginning of a word that is cut
   try {
     find_json_text(line, key);
     return JsonLine::has_text;
@@ -245,6 +246,36 @@ JsonLine examine_json_line(std::string_view line, std::string_view key, bool cut
     return reader.ended() ? JsonLine::object : JsonLine::invalid;
   } catch (const JsonError&) {
     return JsonLine::invalid;
+  }
+}
+
+bool are_json_objects(std::string_view text, bool cut) {
+  Reader reader(text);
+  try {
+    for (reader.skip_space(); !reader.ended(); reader.skip_space())
+      reader.object(0, [&](const JsonText&) { reader.skip_value(1); });
+    return true;
+  } catch (const JsonError& error) {
+    return cut && error.column + kLongestWord > text.size();
+  }
+}
+
+std::string json_keys(std::string_view line) {
+  constexpr int kMost = 10;
+  std::string keys;
+  int count = 0;
+  try {
+    Reader reader(line);
+    if (line.starts_with(kByteOrderMark)) reader.seek(kByteOrderMark.size());
+    reader.skip_space();
+    reader.object(0, [&](const JsonText& key) {
+      if (++count <= kMost)
+        keys += fmt::format("{}\"{}\"", count > 1 ? ", " : "", line.substr(key.offset, key.stored));
+      reader.skip_value(1);
+    });
+    return keys + (count > kMost ? ", ..." : "");
+  } catch (const JsonError&) {
+    return "";
   }
 }
 

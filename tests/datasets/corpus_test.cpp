@@ -97,7 +97,8 @@ TEST_CASE("a bad JSONL line is an error with file, line, column and reason") {
       ContainsSubstring(folder.path("a.jsonl") + ":3:10: expected a value. A line of JSONL is an object like "
                                                  "{\"text\": \"...\"}"));
   CHECK_THAT(open_error(folder.write("b.jsonl", good + "{\"content\": \"x\"}\n")),
-             ContainsSubstring(folder.path("b.jsonl") + ":2:1: the object has no field \"text\""));
+             ContainsSubstring(folder.path("b.jsonl") + ":2:1: the object has no field \"text\", but "
+                                                        "\"content\". A line of JSONL"));
   CHECK_THAT(open_error(folder.write("c.jsonl", "{\"text\": [\"x\"]}\n")),
              ContainsSubstring(folder.path("c.jsonl") + ":1:10: the field \"text\" is not a string"));
 }

@@ -56,6 +56,15 @@ TEST_CASE("one value of JSON is no lines, and text that begins like JSON is text
   CHECK(format_of("") == FileFormat::text);
 }
 
+TEST_CASE("objects of JSON that have several lines each are no text, unless the name says text") {
+  CHECK(format_of("{\n  \"text\": \"a\"\n}\n") == FileFormat::json);
+  CHECK(format_of("{\n  \"text\": \"a\"\n}\n{\n  \"text\": \"b\"\n}\n", "a.data") == FileFormat::json);
+  CHECK(format_of("{\n  \"text\": \"a\",\n  \"b\": \"long", "a", false) == FileFormat::json);
+  CHECK(format_of("{\n  int x;\n}\n") == FileFormat::text);
+  CHECK(format_of("{\n  \"text\": \"a\"\n}\nand prose\n") == FileFormat::text);
+  CHECK(format_of("[\n  {\n    \"text\": \"a\"\n  }\n]\n") == FileFormat::json_array);
+}
+
 TEST_CASE("binary formats are known by their first bytes, under any name") {
   CHECK(format_of("rondo corpus 1\n") == FileFormat::packed);
   CHECK(format_of("PAR1\x15\0\x15\x10"sv) == FileFormat::parquet);
@@ -71,12 +80,15 @@ TEST_CASE("binary formats are known by their first bytes, under any name") {
   CHECK(format_of("\0\1\2"sv, "train.bin") == FileFormat::binary);
 }
 
-TEST_CASE("UTF-16 and UTF-32 are known by a byte order mark, and UTF-16 by ASCII characters too") {
+TEST_CASE("UTF-16 and UTF-32 are known by a byte order mark, or by ASCII characters") {
   CHECK(format_of("\xff\xfeh\0i\0"sv) == FileFormat::utf16);
   CHECK(format_of("\xfe\xff\0h\0i"sv, "a.jsonl") == FileFormat::utf16);
   CHECK(format_of("h\0i\0\n\0"sv) == FileFormat::utf16_le);
   CHECK(format_of("\0h\0i\0\n"sv) == FileFormat::utf16_be);
   CHECK(format_of("\xff\xfe\0\0h\0\0\0"sv) == FileFormat::utf32);
+  CHECK(format_of("h\0\0\0i\0\0\0"sv) == FileFormat::utf32_le);
+  CHECK(format_of("\0\0\0h\0\0\0i"sv, "a.txt") == FileFormat::utf32_be);
+  CHECK(format_of("h\0\0\0\1\0\0\0"sv) == FileFormat::binary);
   CHECK(format_of("\x11\0\x12\0"sv) == FileFormat::binary);
 }
 

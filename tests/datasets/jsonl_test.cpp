@@ -120,6 +120,15 @@ TEST_CASE("a line is no object, an object, or an object with the text; a cut lin
   CHECK(kind("{ int main() and a long text that goes on", true) == JsonLine::invalid);
 }
 
+TEST_CASE("the keys of an object are listed, up to ten") {
+  CHECK(json_keys("\xef\xbb\xbf {\"a b\": 1, \"c\": {\"d\": 2}}") == "\"a b\", \"c\"");
+  CHECK(json_keys("{}").empty());
+  CHECK(json_keys("{\"a\": 1").empty());
+  std::string line = "{\"k\": 0";
+  for (int i = 0; i < 10; ++i) line += ", \"k\": 0";
+  CHECK(json_keys(line + "}").ends_with("\"k\", ..."));
+}
+
 TEST_CASE("a field text that is missing or not a string is refused") {
   CHECK(text_at(R"({"txt": "x"})") == "1: the object has no field \"text\"");
   CHECK(text_at(R"({"text": 7})") == "10: the field \"text\" is not a string");
