@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "datasets/documents/text_file.h"
 #include "support/error.h"
 #include "support/files/file_error.h"
 
@@ -107,16 +108,23 @@ class EntryFiles {
   }
 
   void sum_up() {
-    for (const SourceFile& file : found_.files) {
+    std::vector<SourceFile> kept;
+    for (SourceFile& file : found_.files) {
       struct stat info {};
       if (::stat(file.path.c_str(), &info) != 0) throw FileError("look at", file.path, errno, FileUse::data);
       const FileFormat format = file.as.format;
       total_ += info.st_size;
+      if (info.st_size == 0 && is_data(format)) {  // a name alone is no data
+        left_out_["empty"].add(file.id, 0);
+        continue;
+      }
       if (is_data(format)) data_[name_of(format)].add(file.path, info.st_size);
       if (format == FileFormat::binary) binary_.add(file.path, info.st_size);
       if (format == FileFormat::text && !is_companion(file.path)) text_.add(file.path, info.st_size);
       if (format == FileFormat::json) json_.add(file.path, info.st_size);
+      kept.push_back(std::move(file));
     }
+    found_.files = std::move(kept);
   }
 
   void choose() {
@@ -160,12 +168,32 @@ class EntryFiles {
     throw Error(ExitCode::data, fmt::format("data path \"{}\": {}", entry_, what));
   }
 
+  // Returns a glob for files of one data format that is read; "" if each would match others too.
+  std::string glob_of_one_format() const {
+    const auto is_of = [](const SourceFile& file, const std::string& glob) {
+      const std::filesystem::path path = file.path, pattern = glob;
+      return path.parent_path() == pattern.parent_path() &&
+             path.filename().string().ends_with(pattern.filename().string().substr(1));
+    };
+    for (const SourceFile& file : found_.files) {
+      if (!is_data(file.as.format) || !is_read(file.as.format)) continue;
+      const std::filesystem::path path = file.path;
+      const std::filesystem::path plain = without_compression(path.filename().string());
+      const std::string suffix = path.filename().string().substr(plain.stem().string().size());
+      const std::string glob = (path.parent_path() / ("*" + suffix)).string();
+      if (!suffix.empty() &&
+          std::all_of(found_.files.begin(), found_.files.end(), [&](const SourceFile& other) {
+            return !is_of(other, glob) || name_of(other.as.format) == name_of(file.as.format);
+          }))
+        return glob;
+    }
+    return "";
+  }
+
   [[noreturn]] void fail_mixed() const {
-    const std::filesystem::path first = data_.begin()->second.first;
-    fail(
-        fmt::format("holds several data formats: {}. Name the files of one format, or a glob such as "
-                    "\"{}\"",
-                    listed(data_), (first.parent_path() / ("*" + first.extension().string())).string()));
+    const std::string glob = glob_of_one_format();
+    fail(fmt::format("holds several data formats: {}. Name the files of one format{}", listed(data_),
+                     glob.empty() ? "" : fmt::format(", or a glob such as \"{}\"", glob)));
   }
 
   [[noreturn]] void fail_binary() const {

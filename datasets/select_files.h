@@ -8,6 +8,7 @@
 // - Where text files have more bytes than the data, the folder is a corpus of text: every text file
 //   is a document, CSV and JSON too, and JSON lines and token files in it are read as such. README,
 //   LICENSE and the like do not count as text here.
+// - An empty file is of no data format.
 // - Binary files that are more than half of the bytes are an error.
 #pragma once
 

@@ -115,12 +115,59 @@ TEST_CASE("a folder of several data formats is refused with all of them and a gl
   CHECK(refusal(folder.path("d")) ==
         "data path \"" + folder.path("d") + "\": holds several data formats: 2 CSV (the first is " +
             folder.path("d/b.csv") + "), 1 JSONL (" + folder.path("d/a.jsonl") +
-            "). Name the files of one format, or a glob such as \"" + folder.path("d/*.csv") + "\"");
+            "). Name the files of one format, or a glob such as \"" + folder.path("d/*.jsonl") + "\"");
   CHECK(ids(folder.path("d/*.jsonl")) == Names{"a.jsonl"});
   folder.write("t/a.tokens", rondo_bytes({{1}}));
   folder.write("t/b.ids", llmc_bytes({1, 2}));
   CHECK_THAT(refusal(folder.path("t")), ContainsSubstring("1 Rondo tokens") && ContainsSubstring("1 llm.c"));
   CHECK(ids(folder.path("t/a.tokens") + "," + folder.path("t/b.ids")) == Names{"a.tokens", "b.ids"});
+}
+
+TEST_CASE("the glob that a mixed folder is refused with names files that are read") {
+  const TempFolder folder;
+  const auto glob = [&](const std::string& name) {
+    const std::string message = refusal(folder.path(name));
+    const std::size_t at = message.find("a glob such as \"");
+    return at == message.npos ? "" : message.substr(at + 16, message.size() - at - 17);
+  };
+  for (const Compressor& kind : compressors()) {
+    folder.write("a/x.json" + kind.suffix, kind.compress(kThree));
+    folder.write("a/table.csv" + kind.suffix, kind.compress("a,b\n1,2\n"));
+    CHECK(glob("a") == folder.path("a/*.json" + kind.suffix));
+    CHECK_NOTHROW(select_files(glob("a"), "text"));
+    std::filesystem::remove_all(folder.path("a"));
+  }
+  folder.write("b/lines.json", kThree);  // *.json would match both
+  folder.write("b/list.json", "[{\"text\": \"a\"}]");
+  CHECK(glob("b").empty());
+  folder.write("b/more/a.ndjson", kThree);
+  CHECK(glob("b") == folder.path("b/more/*.ndjson"));
+  folder.write("c/a.csv", "a,b\n1,2\n");  // neither is read
+  folder.write("c/b.tsv", "a\tb\n");
+  CHECK(glob("c").empty());
+}
+
+TEST_CASE("an empty file is of no data format, whatever its name is") {
+  const TempFolder folder;
+  folder.write("d/data.jsonl", kThree);
+  for (const char* name : {"a.csv", "b.parquet", "c.tokens", "d.packed", "e.json"})
+    folder.write(std::string("d/") + name, "");
+  CHECK(documents(folder, folder.path("d")) == kThreeTokens);
+  CHECK(select_files(folder.path("d"), "text").notes ==
+        Names{folder.path("d") + ": files read: 1; left out: 3 empty (the first is b.parquet), 2 text (the "
+                                 "first is a.csv)"});
+  folder.write("t/a.txt", "text");
+  folder.write("t/b.parquet", "");
+  CHECK(ids(folder.path("t")) == Names{"a.txt"});
+}
+
+TEST_CASE("a file that is compressed twice is refused by name") {
+  const TempFolder folder;
+  for (const Compressor& kind : compressors()) {
+    const std::string path = folder.write("a.jsonl" + kind.suffix, kind.compress(kind.compress(kThree)));
+    CHECK(refusal(path) == path + ": a file that is compressed twice is not supported here. Unpack it to " +
+                               folder.path("a.jsonl") + " first. Then name '" + folder.path("a.jsonl") + "'");
+  }
 }
 
 TEST_CASE("a folder of text files is a corpus, with small files of other formats in it") {
