@@ -50,6 +50,11 @@ std::pair<std::string, std::string> merged_pair(const nlohmann::json& merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
+// Returns whether this is the first line of a merges.txt, which the reference leaves out too.
+bool is_version_line(const nlohmann::json& merge) {
+  return merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version");
+}
+
 // `prefix`: continuing_subword_prefix, which the right token loses.
 void read_merges(const JsonView& merges, const std::string& prefix, const Vocabulary& ids,
                  TokenizerFile& file) {
@@ -58,6 +63,8 @@ void read_merges(const JsonView& merges, const std::string& prefix, const Vocabu
   std::size_t index = 0;
   for (const nlohmann::json& merge : merges.raw()) {
     if (has_many_problems(merges)) return;
+    ++index;
+    if (is_version_line(merge)) continue;
     std::string problem;
     const auto id = [&](const std::string& token) {
       const auto found = ids.find(token);
@@ -72,8 +79,7 @@ void read_merges(const JsonView& merges, const std::string& prefix, const Vocabu
       problem = fmt::format("the second token is shorter than continuing_subword_prefix, \"{}\"", prefix);
     else
       file.model.merges.push_back({id(left), id(right), id(left + right.substr(prefix.size()))});
-    if (!problem.empty()) merges.items()[index].refuse(problem);
-    ++index;
+    if (!problem.empty()) merges.items()[index - 1].refuse(problem);
   }
 }
 

@@ -158,7 +158,9 @@ void read_stages(const JsonView& root, TokenizerFile& file) {
 
 Vocabulary read_json(const std::string& text, TokenizerFile& file, FormatEnds& ends,
                      std::vector<std::string>& problems) {
-  const nlohmann::json document = parse_json(text, JsonSource{file.path});
+  const JsonSource thrown{file.path};
+  const nlohmann::json document = parse_json(text, thrown);
+  JsonView(document, thrown).object();
   const JsonSource source{.problems = &problems};
   const JsonView root(document, source);
   if (is_tekken(document)) return read_tekken(root, file, ends);

@@ -54,7 +54,9 @@ class Rewriter {
     at_ += bytes;
   }
 
+  // Names whole characters.
   [[noreturn]] void refuse(std::size_t length, const std::string& why) const {
+    while (at_ + length < pattern_.size() && (pattern_[at_ + length] & 0xC0) == 0x80) ++length;
     throw Error(ExitCode::data, fmt::format("{}: \"{}\" at byte {} of the regular expression {}", place_,
                                             pattern_.substr(at_, length), at_, why));
   }
@@ -92,7 +94,8 @@ class Rewriter {
       return copy(1);
     }
     if (c == '[') return caseless_class();
-    if (!is_letter(c) && c != '\'' && c != '|') refuse(1, "is not supported in a case-insensitive group");
+    if (!is_letter(c) && c != '\'' && c != '|')
+      refuse(1, "is not supported in a case-insensitive group, which may have ASCII letters, ' and |");
     const char a = static_cast<char>(std::tolower(c)), b = static_cast<char>(std::tolower(next));
     const bool folds =
         (a == 's' && (b == 's' || b == 't')) || (a == 'f' && (b == 'f' || b == 'i' || b == 'l'));
@@ -143,7 +146,7 @@ class Rewriter {
   // escape names no class.
   bool set_escape(CodePointSet& set) {
     const char letter = peek(1);
-    const bool negated = letter == 'P' || letter == 'S' || letter == 'D';
+    bool negated = letter == 'P' || letter == 'S' || letter == 'D';
     std::size_t length = 2;
     if (letter == 's' || letter == 'S') {
       set = unicode_set("spaces");
@@ -152,7 +155,9 @@ class Rewriter {
     } else if (letter == 'p' || letter == 'P') {
       const std::size_t end = rest().find('}');
       length = end == std::string_view::npos ? 2 : end + 1;
-      if (peek(2) == '{' && length > 3) set = property(rest().substr(3, length - 4));
+      const bool has_not = peek(3) == '^';  // \p{^L} is \P{L}
+      if (has_not) negated = !negated;
+      if (peek(2) == '{' && length > 3) set = property(rest().substr(3, length - 4).substr(has_not ? 1 : 0));
       if (set.empty())
         refuse(length, "is not a general category of Unicode or a script; other classes are not supported");
     } else {
@@ -163,26 +168,38 @@ class Rewriter {
     return true;
   }
 
+  // Reads an escape of `before` bytes, a hexadecimal code of `digits` digits, and `after` bytes.
+  char32_t coded_character(std::size_t before, std::size_t digits, std::size_t after) {
+    const std::string_view code_text = rest().substr(std::min(before, rest().size()), digits);
+    const bool is_hexadecimal =
+        code_text.size() == digits && std::all_of(code_text.begin(), code_text.end(), [](char c) {
+          return std::isxdigit(static_cast<unsigned char>(c)) != 0;
+        });
+    if (!is_hexadecimal || digits == 0 || digits > 8)
+      refuse(2, "is not supported; write \\x41, \\x{41} or \\u0041");
+    const unsigned long code = std::stoul(std::string(code_text), nullptr, 16);
+    const std::size_t length = before + digits + after;
+    if (code >= 0xD800 && code <= 0xDFFF) refuse(length, "is a surrogate");
+    if (code > 0x10FFFF) refuse(length, "is beyond U+10FFFF");
+    if (code > 0x7F && digits == 2 && after == 0)
+      refuse(length, fmt::format("is a byte and no character; write \\x{{{}}}", code_text));
+    at_ += length;
+    return static_cast<char32_t>(code);
+  }
+
   // Reads an escape of one character.
   char32_t character_escape() {
     const char letter = peek(1);
-    std::size_t length = 2;
+    if (letter == 'u') return coded_character(2, 4, 0);
+    if (letter == 'x' && peek(2) == '{')
+      return coded_character(3, std::min<std::size_t>(rest().find('}'), 12) - 3, 1);
+    if (letter == 'x') return coded_character(2, 2, 0);
     char32_t character = static_cast<unsigned char>(letter);
-    if (letter == 'u') {
-      const std::string_view digits = rest().substr(2, 4);
-      const bool is_hexadecimal = digits.size() == 4 && std::all_of(digits.begin(), digits.end(), [](char c) {
-                                    return std::isxdigit(static_cast<unsigned char>(c)) != 0;
-                                  });
-      if (!is_hexadecimal) refuse(2, "is not supported");
-      character = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
-      if (character >= 0xD800 && character <= 0xDFFF) refuse(6, "is a surrogate");
-      length = 6;
-    } else if (constexpr std::string_view kLetters = "nrtfv"; kLetters.find(letter) != kLetters.npos) {
+    if (constexpr std::string_view kLetters = "nrtfv"; kLetters.find(letter) != kLetters.npos)
       character = U"\n\r\t\f\v"[kLetters.find(letter)];
-    } else if (!is_punctuation(letter)) {
+    else if (!is_punctuation(letter))
       refuse(2, "is not supported");
-    }
-    at_ += length;
+    at_ += 2;
     return character;
   }
 

@@ -128,7 +128,10 @@ class Reader {
       else if (scheme->text() != "always")
         scheme->refuse("must be always, first or never");
     }
-    if (!step.flag("add_prefix_space", true)) stage.prepend = SplitStage::Prepend::never;
+    if (!step.flag("add_prefix_space", true) && stage.prepend != SplitStage::Prepend::never)
+      step.refuse(
+          "has add_prefix_space = false; prepend_scheme must then be \"never\", as the package "
+          "tokenizers demands");
     stage.meaning = fmt::format("metaspace {} {}", stage.replacement, static_cast<int>(stage.prepend));
     const std::string text = stage.replacement;
     stages_.push_back(std::move(stage));

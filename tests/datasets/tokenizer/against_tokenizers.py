@@ -69,7 +69,8 @@ PRE_TOKENIZERS = {
     "prefix_space": splits(["qu"], add_prefix_space=True, use_regex=True),
     "removed": splits(regexes(LLAMA3), "removed", invert=True),
     "removed_matches": splits(["th"], "removed"),
-    "classes": splits(regexes(CLASSES.replace(r"\p{^Lu}", r"\P{Lu}"))),
+    "classes": splits(regexes(CLASSES)),
+    "codes": splits(regexes(r"\x41[\x{e9}\u00c9\x7f-\x{a0}]?|[\x{1F600}-\x{1f64f}\P{^Lu}]|\P{^L}\x0a")),
 }
 ADDED = [
     AddedToken("<|begin|>", normalized=False, special=True),

@@ -81,6 +81,28 @@ TEST_CASE("a class may have scripts, nested classes and intersections") {
   CHECK(first_match("x[a&&b]|y", "xaxby") == "[y]");
 }
 
+TEST_CASE("a caret negates a property, and characters may be written as codes") {
+  CHECK(first_match(R"(\p{^L}+)", "ab12c") == "[12]");
+  CHECK(first_match(R"(\P{^L}+)", "12ab3") == "[ab]");
+  CHECK(first_match(R"([\p{^Han}z]+)", "\u4E2Dabz\u6587") == "[abz]");
+  CHECK(first_match(R"(\x41\x{42}\x{1F600}\u0043)", "AB\U0001F600C") == "[AB\U0001F600C]");
+  CHECK(first_match(R"([\x41-\x{43}]+)", "zABCD") == "[ABC]");
+}
+
+TEST_CASE("a code that is no character is refused, and a refusal names whole characters") {
+  CHECK_THAT(refusal(R"(\xe9)"),
+             ContainsSubstring("\"\\xe9\" at byte 0 of the regular expression is a byte and no "
+                               "character; write \\x{e9}"));
+  CHECK_THAT(refusal(R"(\x{D800})"),
+             ContainsSubstring("\"\\x{D800}\" at byte 0") && ContainsSubstring("surrogate"));
+  CHECK_THAT(refusal(R"(\x{110000})"), ContainsSubstring("is beyond U+10FFFF"));
+  for (const char* pattern : {R"(\x)", R"(\xg1)", R"(\x{})", R"(\x{41)", R"(\x{41 42})", R"(\x{000000041})"})
+    CHECK_THAT(refusal(pattern), ContainsSubstring("is not supported; write \\x41, \\x{41} or \\u0041"));
+  CHECK_THAT(refusal("(?i:\u00E9)"),
+             ContainsSubstring("\"\u00E9\" at byte 4 of the regular expression is not supported "
+                               "in a case-insensitive group, which may have ASCII letters"));
+}
+
 TEST_CASE("a case-insensitive class folds single letters") {
   CHECK(first_match("'(?i:[sdmt]|ll|ve|re)", "x'\u017F") == "['\u017F]");
   CHECK(first_match("'(?i:[sdmt]|ll|ve|re)", "x'VE") == "['VE]");
@@ -99,11 +121,11 @@ TEST_CASE("what the two engines read differently is refused with its name and of
              ContainsSubstring("\"\\p{Elvish}\"") && ContainsSubstring("general category"));
   CHECK_THAT(refusal("[a[:digit:]]"), ContainsSubstring("\"[:\" at byte 2"));
   for (const char* pattern :
-       {R"(\W)",   R"(\b)",      R"(\h)",     R"(\R)",     R"(\X)",     R"(\A)",  R"(\z)",   R"(\1)",
-        R"(\x41)", R"(\p)",      R"(\p{^L})", R"(\u12)",   "^a",        "a$",     "a{,2}",   "a{2}+",
-        "a{1,2}+", "a{2}?",      "{",         "(?<n>a)",   "(?i)a",     "(?m:a)", "(?#x)",   "(*UTF)",
-        "[]a]",    "[&&b]",      "[a&&]",     R"([\s-z])", R"([a-\s])", "[ab",    "(?i:ss)", "(?i:sT)",
-        "(?i:é)",  "(?i:[a-c])", "(?i:a+)",   "\\"})
+       {R"(\W)",   R"(\b)",      R"(\h)",    R"(\R)",     R"(\X)",     R"(\A)",  R"(\z)",   R"(\1)",
+        R"(\x4)",  R"(\p)",      R"(\p{^})", R"(\u12)",   "^a",        "a$",     "a{,2}",   "a{2}+",
+        "a{1,2}+", "a{2}?",      "{",        "(?<n>a)",   "(?i)a",     "(?m:a)", "(?#x)",   "(*UTF)",
+        "[]a]",    "[&&b]",      "[a&&]",    R"([\s-z])", R"([a-\s])", "[ab",    "(?i:ss)", "(?i:sT)",
+        "(?i:é)",  "(?i:[a-c])", "(?i:a+)",  "\\"})
     CHECK_THAT(refusal(pattern), ContainsSubstring("f.json: at: "));
 }
 

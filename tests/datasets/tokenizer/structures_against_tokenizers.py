@@ -73,6 +73,7 @@ STRUCTURES = {
     "gemma": (n.Replace(" ", SPACE), p.Split(" ", "merged_with_previous"), {"fallback": True, "lacks": [0x09, 0xE1, 0xF0], "ignore_merges": True}),
     "chatglm": (n.Replace(" ", SPACE), p.Split(SPACE, "merged_with_next"), {"unknown": "<unk>", "fuse": True}),
     "smollm": (None, sequence(p.Digits(True), byte_level()), {"round_trip": True}),
+    "char_delimiter": (None, sequence(p.CharDelimiterSplit("e"), byte_level()), {}),
     "command_r": (n.NFC(), sequence(p.Digits(True), byte_level()), {"added": STRIPPED}),
     "bloom": (None, sequence(p.Split(Regex(BLOOM), "isolated"), byte_level(use_regex=False)), {"round_trip": True}),
     "kimi_k2": (None, splits([Regex(KIMI)]), {"round_trip": True, "ignore_merges": True}),
@@ -138,6 +139,7 @@ def with_options(document, options):
     model["ignore_merges"] = bool(options.get("ignore_merges"))
     if options.get("untyped"):
         del model["type"]
+        model["merges"].insert(0, "#version: 0.2")
     if options.get("roberta"):
         document["post_processor"] = {"type": "RobertaProcessing", "sep": ["<|end|>", 1], "cls": ["<|begin|>", 0],
                                       "trim_offsets": True, "add_prefix_space": False}

@@ -38,6 +38,8 @@ TEST_CASE("merges may be strings or pairs, and may be empty") {
   json document = small_tokenizer();
   document["model"]["merges"] = json::array({json::array({"h", "e"}), json::array({"l", "l"})});
   CHECK(ids_of(*tokenizer_of(document), "hello") == Ids{256, 257, 'o'});
+  document["model"]["merges"] = {"#version: 0.2", "h e"};  // as in merges.txt
+  CHECK(ids_of(*tokenizer_of(document), "he") == Ids{256});
   document["model"]["merges"] = json::array();
   CHECK(ids_of(*tokenizer_of(document), "he") == Ids{'h', 'e'});
 }
@@ -96,7 +98,8 @@ TEST_CASE("a tokenizer is read from a folder or a file, and anything else is ref
   CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }),
              ContainsSubstring("tokenizer.json: is not JSON: "));
   folder.write("tokenizer.json", "[]");
-  CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }), ContainsSubstring("must be an object"));
+  CHECK(data_error([&] { load_tokenizer(folder.path()); }) ==
+        folder.path("tokenizer.json") + " = []: must be an object");
 }
 
 TEST_CASE("unsupported settings are refused with their path and value") {
@@ -147,6 +150,15 @@ TEST_CASE("unsupported settings are refused with their path and value") {
       {"/pre_tokenizer",
        {{"type", "Metaspace"}, {"replacement", "ab"}},
        "pre_tokenizer.replacement = \"ab\": must be one character"},
+      {"/pre_tokenizer",
+       {{"type", "Metaspace"},
+        {"replacement", "_"},
+        {"add_prefix_space", false},
+        {"prepend_scheme", "first"}},
+       "has add_prefix_space = false; prepend_scheme must then be \"never\""},
+      {"/pre_tokenizer",
+       {{"type", "Metaspace"}, {"replacement", "_"}, {"add_prefix_space", false}},
+       "prepend_scheme must then be \"never\""},
       {"/pre_tokenizer/use_regex", "yes", "pre_tokenizer.use_regex = \"yes\": must be true or false"},
       {"/pre_tokenizer",
        {{"type", "Sequence"}, {"pretokenizers", 5}},
