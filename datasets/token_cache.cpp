@@ -13,8 +13,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "datasets/documents/order.h"
@@ -22,6 +22,7 @@
 #include "datasets/tokenize.h"
 #include "support/error.h"
 #include "support/files/atomic_file.h"
+#include "support/files/file.h"
 #include "support/files/folder_lock.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
@@ -151,9 +152,12 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
 }
 
 std::vector<std::string> cached_warnings(const std::string& tokens) {
-  std::ifstream file(warnings_path(tokens));  // absent where there are none
+  constexpr std::int64_t kMostBytes = 1 << 20;
+  const fs::path file = warnings_path(tokens);
   std::vector<std::string> warnings;
-  for (std::string line; std::getline(file, line);) warnings.push_back(printable(line));
+  if (!fs::exists(file)) return warnings;
+  std::istringstream lines(read_file(file, kMostBytes, FileUse::data));
+  for (std::string line; std::getline(lines, line);) warnings.push_back(printable(line));
   return warnings;
 }
 
