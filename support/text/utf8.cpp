@@ -1,10 +1,11 @@
 // Table 3-7 of the Unicode standard: the first byte decides the length and the range of the second
 // byte. That range excludes overlong forms, surrogates and code points above U+10FFFF, so
-// validation needs no decoding. Runs of ASCII are skipped eight bytes at a time, because most text
-// is ASCII.
+// validation needs no decoding. Runs of ASCII are skipped 64 or 8 bytes at a time, because most
+// text is ASCII.
 #include "support/text/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -19,11 +20,14 @@ bool within(std::string_view text, std::size_t i, unsigned char low, unsigned ch
 
 bool continues(std::string_view text, std::size_t i) { return within(text, i, 0x80, 0xBF); }
 
-// Whether eight bytes are all ASCII.
-bool all_ascii(const char* eight) {
-  std::uint64_t word;
-  std::memcpy(&word, eight, sizeof word);
-  return (word & 0x8080808080808080u) == 0;
+// Whether bytes are all ASCII: a multiple of eight.
+template <std::size_t bytes>
+bool all_ascii(const char* text) {
+  std::array<std::uint64_t, bytes / 8> words;
+  std::memcpy(words.data(), text, bytes);
+  std::uint64_t any = 0;
+  for (const std::uint64_t word : words) any |= word;
+  return (any & 0x8080808080808080u) == 0;
 }
 
 }  // namespace
@@ -69,13 +73,18 @@ void append_utf8(char32_t character, std::string& out) {
   }
 }
 
+std::size_t ascii_prefix(std::string_view text) {
+  if (text.empty() || byte_at(text, 0) >= 0x80) return 0;
+  std::size_t i = 0;
+  while (i + 64 <= text.size() && all_ascii<64>(text.data() + i)) i += 64;
+  while (i + 8 <= text.size() && all_ascii<8>(text.data() + i)) i += 8;
+  while (i < text.size() && byte_at(text, i) < 0x80) ++i;
+  return i;
+}
+
 std::size_t valid_utf8_prefix(std::string_view text) {
   std::size_t i = 0;
-  while (i < text.size()) {
-    if (i + 8 <= text.size() && all_ascii(text.data() + i)) {
-      i += 8;
-      continue;
-    }
+  while ((i += ascii_prefix(text.substr(i))) < text.size()) {
     const std::size_t length = utf8_length(text.substr(i));
     if (length == 0) break;
     i += length;

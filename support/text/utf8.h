@@ -21,6 +21,9 @@ char32_t utf8_character(std::string_view text);
 
 void append_utf8(char32_t character, std::string& out);
 
+// Returns the length of the longest prefix of `text` that is ASCII.
+std::size_t ascii_prefix(std::string_view text);
+
 // Returns the length of the longest valid prefix of `text`.
 std::size_t valid_utf8_prefix(std::string_view text);
 

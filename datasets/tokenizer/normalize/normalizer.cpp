@@ -58,6 +58,7 @@ bool Normalizer::apply_step(const Step& step, std::string& text, RegexScratch& s
   std::string result;
   switch (step.options.kind) {
     case NormalizerStep::Kind::form:
+      if (ascii_prefix(text) == text.size()) return true;
       result.reserve(text.size());
       step.form->append(text, result);
       break;

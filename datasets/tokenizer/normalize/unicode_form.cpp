@@ -80,8 +80,9 @@ FormNormalizer::FormNormalizer(UnicodeForm form)
 void FormNormalizer::append(std::string_view text, std::string& out) const {
   std::size_t copied = 0, piece = 0;  // the first bytes not appended, and of the code point before
   for (std::size_t i = 0; i < text.size();) {
-    if (static_cast<unsigned char>(text[i]) < 0x80) {
-      piece = i++;
+    if (const std::size_t ascii = ascii_prefix(text.substr(i)); ascii > 0) {
+      i += ascii;
+      piece = i - 1;
       continue;
     }
     const char32_t character = utf8_character(text.substr(i));
