@@ -1,6 +1,7 @@
 #include "datasets/tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/text/utf8.h"
 
@@ -27,7 +28,8 @@ void AddedTokens::add(std::string_view content, std::int32_t id, AddedTokenRules
     if (!words_) words_.emplace(unicode_set("words"));
     if (!spaces_) spaces_.emplace(unicode_set("spaces"));
   }
-  begins_[static_cast<unsigned char>(content.front())] = true;
+  bool& begins = begins_[static_cast<unsigned char>(content.front())];
+  if (!std::exchange(begins, true)) first_bytes_ += content.front();
   std::uint32_t node = 0;
   for (const char byte : content) {
     const auto [place, is_new] =
@@ -39,10 +41,15 @@ void AddedTokens::add(std::string_view content, std::int32_t id, AddedTokenRules
   tokens_.push_back({id, rules});
 }
 
+std::size_t AddedTokens::find_begin(std::string_view text, std::size_t from) const {
+  if (first_bytes_.empty()) return text.size();
+  if (first_bytes_.size() == 1) return std::min(text.find(first_bytes_.front(), from), text.size());
+  while (from < text.size() && !begins_[static_cast<unsigned char>(text[from])]) ++from;
+  return from;
+}
+
 AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) const {
-  if (edges_.empty()) return {text.size(), text.size(), -1};
-  for (std::size_t begin = from; begin < text.size(); ++begin) {
-    if (!begins_[static_cast<unsigned char>(text[begin])]) continue;
+  for (std::size_t begin = from; (begin = find_begin(text, begin)) < text.size(); ++begin) {
     Match longest{begin, begin, -1};
     std::uint32_t node = 0;
     for (std::size_t i = begin; i < text.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -66,7 +67,11 @@ class AddedTokens {
   // Extends the match. Returns false if the token does not count there.
   bool apply(const AddedTokenRules& rules, std::string_view text, std::size_t done, Match& match) const;
 
+  // Returns the first byte in [from, size) at which a token may begin, or the size.
+  std::size_t find_begin(std::string_view text, std::size_t from) const;
+
   bool begins_[256] = {};                                   // whether some token has this first byte
+  std::string first_bytes_;                                 // distinct
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // node * 256 + byte -> node; 0 is the root
   std::vector<std::int32_t> ends_{-1};                      // by node: the token that ends at it, or -1
   std::vector<Entry> tokens_;
