@@ -6,18 +6,20 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "datasets/tokenizer/short_word_cache.h"
 #include "datasets/tokenizer/word_cache.h"
 
 namespace rondo {
 
 struct BpeMerge {
-  std::int32_t left, right, merged;  // ids
+  std::int32_t left, right, merged;  // ids of at most 21 bits
 };
 
 // The alphabet of models whose words begin as characters, e.g. those of SentencePiece. A character
@@ -30,6 +32,8 @@ struct BpeCharacters {
   bool fuse_unknown = false;  // neighbours become one `unknown`
   bool byte_fallback = false;
 };
+
+constexpr std::size_t kMostMerges = (1 << 22) - 1;
 
 struct BpeModel {
   std::array<std::int32_t, 256> byte_ids{};  // of the tokens of one byte; -1: dropped
@@ -60,40 +64,59 @@ class Bpe {
       std::int32_t id, before, after;  // indices of the neighbours, -1: none; id -1: merged away
     };
     struct Candidate {
-      std::uint32_t rank;
-      std::int32_t at, left, right, merged;
+      std::uint32_t rank, merge;
+      std::int32_t at, left, right;
     };
     std::vector<Symbol> symbols_;
     std::vector<Candidate> heap_;
-    WordCache cache_;
+    ShortWordCache short_words_;
+    WordCache cache_;  // of the other words
   };
 
-  // Appends the ids of `word`: any bytes, or with `characters` valid UTF-8. O(n log n) in its length.
-  void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
+  // Appends the ids of words: any bytes, or with `characters` valid UTF-8. O(n log n) in their
+  // length. The words are not empty and in one text, which is readable up to `readable`.
+  void encode(std::span<const std::string_view> words, const char* readable, Work& work,
+              std::vector<std::int32_t>& out) const;
+  void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const {
+    if (!word.empty()) encode({&word, 1}, word.data() + word.size(), work, out);
+  }
+
+  // Appends the ids of `word` without a cache, by the heap of merges alone: the reference of
+  // encode().
+  void encode_slowly(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
 
   // Appends the ids of single bytes.
   void encode_bytes(std::string_view bytes, Work& work, std::vector<std::int32_t>& out) const;
 
  private:
-  struct Slot {
-    std::uint64_t pair = kNoPair;
-    std::uint32_t rank = 0;
-    std::int32_t merged = 0;
-  };
-  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+  static constexpr int kRankBits = 22;
+  static constexpr std::uint32_t kNoRank = (1 << kRankBits) - 1;
+  static constexpr std::uint64_t kNoSlot = ~std::uint64_t{0};
+  static constexpr std::size_t kFew = 64;
 
-  const Slot* find(std::int32_t left, std::int32_t right) const;
+  // Returns the kind of the merge of two tokens, kNoRank without one. Kinds are in the order of their
+  // ranks, and are the ranks where levels_ is empty.
+  std::uint32_t rank(std::int32_t left, std::int32_t right) const;
   std::size_t first_slot(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
   void begin_with_bytes(std::string_view word, Work& work) const;
   void begin_with_characters(std::string_view word, Work& work) const;
+  void begin(std::string_view word, Work& work) const;
+  bool is_whole_word(std::string_view word, std::vector<std::int32_t>& out) const;
+  void encode_rare(std::string_view word, const ShortWordCache::Key& key, std::uint32_t bucket, Work& work,
+                   std::vector<std::int32_t>& out) const;
   void consider(std::int32_t at, Work& work) const;
   void merge(Work& work, std::vector<std::int32_t>& out) const;
+  void merge_few(std::string_view word, std::vector<std::int32_t>& out) const;
 
   std::array<std::int32_t, 256> byte_ids_;
-  std::vector<Slot> slots_;  // open addressing, at most half full
-  int shift_;                // 64 - log2 of the number of slots
+  std::vector<std::uint64_t> slots_;   // pair << kRankBits | rank; open addressing, at most half full
+  std::vector<std::int32_t> merged_;   // by kind
+  std::vector<std::uint32_t> levels_;  // by kind: its rank; empty unless several kinds share one
+  int shift_;                          // 64 - log2 of the number of slots
   std::unordered_map<std::string, std::int32_t> whole_words_;
   std::optional<BpeCharacters> characters_;
+  bool has_all_bytes_;                        // words begin as bytes, which all have tokens; kinds are ranks
+  std::vector<std::uint32_t> rank_of_bytes_;  // then: of two bytes, by the first * 256 + the second
 };
 
 }  // namespace rondo

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "datasets/tokenizer/split/byte_level.h"
@@ -50,12 +51,13 @@ class BpeTokenizer::Borrowed {
   std::unique_ptr<Scratch> scratch_;
 };
 
-BpeTokenizer::BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens)
+BpeTokenizer::BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens, TokenizerEngine engine)
     : path_(std::move(file.path)),
       name_(fmt::format("bpe-{}-{:016x}", file.token_bytes.size(), file.fingerprint)),
       file_hash_(file.file_hash),
       token_bytes_(std::move(file.token_bytes)),
       is_token_(std::move(file.is_token)),
+      engine_(engine),
       words_are_bytes_(!file.model.characters),
       words_are_mapped_(file.maps_bytes && file.model.characters),
       adds_space_(file.adds_space),
@@ -64,7 +66,7 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens)
       adds_bos_(file.adds_bos),
       special_tokens_(special_tokens),
       normalizer_(file.normalizer),
-      splitter_(file.stages),
+      splitter_(file.stages, engine),
       bpe_(std::move(file.model)) {
   for (const AddedToken& token : file.added_tokens) {
     const bool is_control = token.special || token.id == bos_ || token.id == eos_;
@@ -111,16 +113,31 @@ std::int64_t BpeTokenizer::encode(std::string_view text, std::vector<std::int32_
   return spelled;
 }
 
+// The words of `text`, or copies.
+void BpeTokenizer::encode_words(std::span<const std::string_view> words, std::string_view text,
+                                Scratch& scratch, std::vector<std::int32_t>& out) const {
+  if (engine_ == TokenizerEngine::reference) {
+    for (const std::string_view word : words) bpe_.encode_slowly(word, scratch.bpe, out);
+    return;
+  }
+  const std::less_equal<const char*> at_most;
+  const char *const end = words.back().data() + words.back().size(), *const text_end =
+                                                                         text.data() + text.size();
+  const bool in_text = at_most(text.data(), words.front().data()) && at_most(end, text_end);
+  bpe_.encode(words, in_text ? text_end : end, scratch.bpe, out);
+}
+
 std::int64_t BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
                                         std::vector<std::int32_t>& out) const {
   std::int64_t spelled = 0;
-  const Splitter::Words encode_word = [&](std::string_view word) { bpe_.encode(word, scratch.bpe, out); };
   const auto token = [&](std::int32_t id) { out.push_back(id); };
   const auto encode_normalized = [&](std::string_view normalized, bool is_first) {
     spelled += added_normalized_.cut(
         normalized,
         [&](std::string_view plain) {
-          splitter_.split(plain, is_first && plain.data() == normalized.data(), scratch.regex, encode_word);
+          splitter_.split(
+              plain, is_first && plain.data() == normalized.data(), scratch.regex,
+              [&](std::span<const std::string_view> words) { encode_words(words, plain, scratch, out); });
         },
         token);
   };
@@ -160,8 +177,9 @@ void BpeTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) c
 std::vector<std::string_view> BpeTokenizer::words(std::string_view text) const {
   Borrowed scratch(*this);
   std::vector<std::string_view> result;
-  splitter_.split(text, /*is_first=*/true, scratch.get().regex,
-                  [&](std::string_view word) { result.push_back(word); });
+  splitter_.split(text, /*is_first=*/true, scratch.get().regex, [&](std::span<const std::string_view> words) {
+    result.insert(result.end(), words.begin(), words.end());
+  });
   return result;
 }
 

@@ -29,7 +29,9 @@ namespace rondo {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  explicit BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens = SpecialTokens::token);
+  // The engine does not change ids: `reference` finds them slowly, for tests.
+  explicit BpeTokenizer(TokenizerFile file, SpecialTokens special_tokens = SpecialTokens::token,
+                        TokenizerEngine engine = TokenizerEngine::fast);
   ~BpeTokenizer() override;
 
   std::string name() const override { return name_; }
@@ -52,9 +54,11 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<std::string_view> words(std::string_view text) const;
 
  private:
-  struct Scratch;  // the workspace of one call of encode(): 2 MiB
+  struct Scratch;  // the workspace of one call of encode(): 10 MiB
   class Borrowed;  // a workspace of scratches_, returned by the destructor
 
+  void encode_words(std::span<const std::string_view> words, std::string_view text, Scratch& scratch,
+                    std::vector<std::int32_t>& out) const;
   // Returns how many control tokens the text spells.
   std::int64_t encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
   void encode_invalid(std::string_view bytes, Scratch& scratch, std::vector<std::int32_t>& out) const;
@@ -63,6 +67,7 @@ class BpeTokenizer final : public Tokenizer {
   std::uint64_t file_hash_;
   std::vector<std::string> token_bytes_;
   std::vector<bool> is_token_;
+  TokenizerEngine engine_;
   bool words_are_bytes_;
   bool words_are_mapped_;  // characters that are the bytes in the alphabet of ByteLevel
   bool adds_space_;

@@ -59,6 +59,8 @@ bool is_version_line(const nlohmann::json& merge) {
 void read_merges(const JsonView& merges, const std::string& prefix, const Vocabulary& ids,
                  TokenizerFile& file) {
   if (!merges.raw().is_array()) return merges.refuse("must be an array");
+  if (merges.raw().size() > kMostMerges)
+    return merges.refuse(fmt::format("must have at most {} merges", kMostMerges));
   file.model.merges.reserve(merges.raw().size());
   std::size_t index = 0;
   for (const nlohmann::json& merge : merges.raw()) {

@@ -215,6 +215,8 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
     ids = read_rank_file(text, families, file, ends, problems);
   else
     ids = read_json(text, file, ends, problems);
+  if (file.model.merges.size() > kMostMerges)
+    problems.push_back(fmt::format("has more than {} merges", kMostMerges));
   throw_problems(file.path, problems);
   read_ends(ends, ids, file);
   file.file_hash = XXH3_64bits(text.data(), text.size());

@@ -38,9 +38,9 @@ class WordCache {
   }
 
  private:
-  static constexpr std::size_t kSlots = 1 << 15;  // 2 MiB
-  static constexpr std::size_t kMostBytes = 30, kMostIds = 8;
-  struct Slot {  // one cache line
+  static constexpr std::size_t kSlots = 1 << 14;  // 2 MiB
+  static constexpr std::size_t kMostBytes = 54, kMostIds = 18;
+  struct Slot {  // 128 bytes
     std::uint8_t length = 0, count = 0;
     std::array<char, kMostBytes> bytes;
     std::array<std::int32_t, kMostIds> ids;

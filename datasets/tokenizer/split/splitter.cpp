@@ -3,11 +3,20 @@
 #include "datasets/tokenizer/split/splitter.h"
 
 #include <algorithm>
+#include <array>
 
 #include "datasets/tokenizer/split/byte_level.h"
 
 namespace rondo {
 namespace {
+
+// Of one call of Automaton::split: words, and pieces that a later stage splits.
+constexpr std::size_t kMostWords = 256, kMostPieces = 16;
+
+// Whether a stage passes pieces on as it finds them.
+bool passes_on(SplitBehavior behavior) {
+  return behavior == SplitBehavior::isolated || behavior == SplitBehavior::removed;
+}
 
 struct Piece {
   std::size_t begin, end;
@@ -49,10 +58,39 @@ std::string replace_spaces(std::string_view text, const SplitStage& stage, bool 
 
 }  // namespace
 
-Splitter::Splitter(const std::vector<SplitStage>& stages) {
+Splitter::Splitter(const std::vector<SplitStage>& stages, TokenizerEngine engine) {
   for (const SplitStage& stage : stages) {
-    Stage& added = stages_.emplace_back(Stage{stage, {}});
-    if (stage.kind == SplitStage::Kind::regex) added.regex.emplace_back(stage.pattern, stage.place);
+    Stage& added = stages_.emplace_back(Stage{stage, {}, {}});
+    if (stage.kind != SplitStage::Kind::regex) continue;
+    added.regex.emplace_back(stage.pattern, stage.place);
+    if (engine == TokenizerEngine::fast && passes_on(stage.behavior))
+      added.automaton = Automaton::compile(stage.pattern);
+  }
+}
+
+bool Splitter::uses_automata() const {
+  return std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
+    return stage.automaton || stage.regex.empty() || !passes_on(stage.options.behavior);
+  });
+}
+
+template <std::size_t most>
+void Splitter::run_automaton(std::size_t stage, std::string_view text, bool is_first, RegexScratch& scratch,
+                             const Words& words) const {
+  const SplitStage& options = stages_[stage].options;
+  const bool keeps_all = options.behavior == SplitBehavior::isolated;
+  const Automaton::Wanted wanted = keeps_all        ? Automaton::Wanted::all
+                                   : options.invert ? Automaton::Wanted::matches
+                                                    : Automaton::Wanted::gaps;
+  std::array<std::string_view, most> pieces;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto found = std::span(pieces).first(stages_[stage].automaton->split(rest, wanted, pieces));
+    if (stage + 1 == stages_.size()) {
+      if (!found.empty()) words(found);
+      continue;
+    }
+    for (const std::string_view piece : found)
+      run(stage + 1, piece, is_first && piece.data() == text.data(), scratch, words);
   }
 }
 
@@ -62,7 +100,7 @@ void Splitter::each_piece(const Stage& stage, std::string_view text, RegexScratc
   const bool invert = stage.options.invert;
   const SplitBehavior behavior = stage.options.behavior;
   const Regex& regex = stage.regex[0];
-  if (behavior == SplitBehavior::isolated || behavior == SplitBehavior::removed) {
+  if (passes_on(behavior)) {
     const bool keeps_all = behavior == SplitBehavior::isolated;
     return each_match(regex, text, scratch, [&](std::size_t begin, std::size_t end, bool is_match) {
       if (keeps_all || is_match == invert) piece(begin, end);
@@ -78,10 +116,13 @@ void Splitter::each_piece(const Stage& stage, std::string_view text, RegexScratc
 void Splitter::run(std::size_t stage, std::string_view text, bool is_first, RegexScratch& scratch,
                    const Words& words) const {
   if (text.empty()) return;
-  if (stage == stages_.size()) return words(text);
+  if (stage == stages_.size()) return words({&text, 1});
   const Stage& current = stages_[stage];
   switch (current.options.kind) {
     case SplitStage::Kind::regex:
+      if (current.automaton && stage + 1 == stages_.size())
+        return run_automaton<kMostWords>(stage, text, is_first, scratch, words);
+      if (current.automaton) return run_automaton<kMostPieces>(stage, text, is_first, scratch, words);
       return each_piece(current, text, scratch, [&](std::size_t begin, std::size_t end) {
         run(stage + 1, text.substr(begin, end - begin), is_first && begin == 0, scratch, words);
       });

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "datasets/tokenizer/split/automaton.h"
 #include "datasets/tokenizer/split/regex.h"
 
 namespace rondo {
@@ -35,26 +38,37 @@ struct SplitStage {
   std::string meaning = {};
 };
 
+// `reference` finds matches with PCRE2 only. `fast` finds the same matches with an automaton where
+// the pattern has one, and the stage isolates or removes its matches.
+enum class TokenizerEngine { fast, reference };
+
 // Immutable. Threads share it, each with its own scratch.
 class Splitter {
  public:
   // Throws Error(data) for a pattern that does not compile.
-  explicit Splitter(const std::vector<SplitStage>& stages);
+  explicit Splitter(const std::vector<SplitStage>& stages, TokenizerEngine engine = TokenizerEngine::fast);
 
-  using Words = std::function<void(std::string_view)>;
-  // Calls `words` with each word in order; no word is empty. `is_first`: the text begins a
-  // document. REQUIRES: `text` is valid UTF-8.
+  using Words = std::function<void(std::span<const std::string_view>)>;
+  // Calls `words` with the words in order, some at a time; no word is empty. `is_first`: the text
+  // begins a document. REQUIRES: `text` is valid UTF-8.
   void split(std::string_view text, bool is_first, RegexScratch& scratch, const Words& words) const {
     run(0, text, is_first, scratch, words);
   }
+
+  // Whether every stage that may use an automaton has one.
+  bool uses_automata() const;
 
  private:
   struct Stage {
     SplitStage options;
     std::vector<Regex> regex;  // at most one
+    std::optional<Automaton> automaton;
   };
   void run(std::size_t stage, std::string_view text, bool is_first, RegexScratch& scratch,
            const Words& words) const;
+  template <std::size_t most>
+  void run_automaton(std::size_t stage, std::string_view text, bool is_first, RegexScratch& scratch,
+                     const Words& words) const;
   template <class Found>
   void each_piece(const Stage& stage, std::string_view text, RegexScratch& scratch, const Found& piece) const;
 

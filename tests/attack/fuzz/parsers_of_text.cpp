@@ -266,7 +266,9 @@ void read_pattern(const Input& input) {
   const Splitter splitter({SplitStage{.pattern = pcre2_pattern(pattern, "x"), .place = "x"}});
   RegexScratch scratch;
   std::size_t bytes = 0;
-  splitter.split(text, /*is_first=*/true, scratch, [&](std::string_view word) { bytes += word.size(); });
+  splitter.split(text, /*is_first=*/true, scratch, [&](std::span<const std::string_view> words) {
+    for (const std::string_view word : words) bytes += word.size();
+  });
   must(bytes == text.size(), "words are the text");
 }
 

@@ -4,9 +4,9 @@
 
 The patterns are those of the published tokenizer.json files of GPT-2, Llama 3 and DeepSeek-V3, and o200k; the merges are
 trained here, on the sources of this project. The default is a sample that takes seconds; --full is every code point in
-three contexts, 60,000 random strings and 4 MB of the corpus for each pattern. --speed compares nothing: it prints MB/s
-of both, over the processor time of one thread. NAMEs leave out the other patterns. Exit 1 on the first difference, 6
-when the package is not there.
+three contexts, 60,000 random strings and 4 MB of the corpus for each pattern. With --full our two engines are compared,
+too, on the whole corpus. --speed compares nothing: it prints MB/s of both, over the processor time of one thread. NAMEs
+leave out the other patterns. Exit 1 on the first difference, 6 when the package is not there.
 """
 
 import functools
@@ -211,6 +211,13 @@ def compare(encode_texts, path, mode, texts, expected):
                      f"  ours    {list(got[at:at + 12])}\n  package {list(want[at:at + 12])}")
 
 
+def compare_engines(encode_texts, path, texts):
+    source = path.with_suffix(".texts")
+    write_texts(texts, source)
+    if subprocess.run([encode_texts, path, "engines", source]).returncode != 0:
+        sys.exit(f"{path.parent.name}: our two engines differ")
+
+
 def word_lengths(pre_tokenizer, texts):
     return [[len(word) for word, _ in pre_tokenizer.pre_tokenize_str(text)] for text in texts]
 
@@ -228,6 +235,8 @@ def check(encode_texts, name, folder, full):
         "random strings": random_texts(60_000 if full else 1_000, seed=2),
         "corpus": corpus_texts(4 << 20 if full else 1 << 17),
     }
+    if full:
+        compare_engines(encode_texts, path, kinds["code points"] + kinds["random strings"] + corpus_texts(200 << 20))
     for kind, texts in kinds.items():
         begin = time.monotonic()
         if kind != "corpus" and has_words:

@@ -1,6 +1,8 @@
 #include "datasets/tokenizer/bpe_tokenizer.h"
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 #include <thread>
@@ -73,6 +75,58 @@ TEST_CASE("the merges of a word are those of the definition, for short words and
     Ids bytes;
     for (const char byte : word) bytes.push_back(static_cast<unsigned char>(byte));
     CHECK(got == merged_slowly(bytes, last_rank));
+    Ids without_cache;
+    bpe.encode_slowly(word, work, without_cache);
+    CHECK(without_cache == got);
+  }
+}
+
+TEST_CASE("words of a batch have the ids that each has alone, cached or not") {
+  std::mt19937 random(4);
+  BpeModel model;
+  for (int byte = 0; byte < 256; ++byte) model.byte_ids[byte] = byte;
+  const bool drops = GENERATE(false, true);
+  if (drops) model.byte_ids['z'] = -1;
+  for (std::int32_t next = 256; next < 400; ++next)
+    model.merges.push_back(
+        {static_cast<std::int32_t>(random() % 3 == 0 ? random() % (next - 255) + 255 : 'a'),
+         static_cast<std::int32_t>(random() % 2 + 'a'), next});
+  const Bpe bpe(model);
+  Bpe::Work fast, slow;
+  for (int round = 0; round < 30; ++round) {
+    std::string text;
+    std::vector<std::size_t> sizes;
+    for (int i = 0; i < 400; ++i) {
+      const std::size_t size = random() % (i % 40 == 0 ? 100 : 20) + 1;
+      sizes.push_back(size);
+      for (std::size_t j = 0; j < size; ++j) text += "aaabb\0z"[random() % (j > 13 ? 7 : 5)];
+    }
+    std::vector<std::string_view> words;
+    for (std::size_t i = 0, begin = 0; i < sizes.size(); begin += sizes[i++])
+      words.push_back(std::string_view(text).substr(begin, sizes[i]));
+    Ids ids, expected;
+    bpe.encode(words, text.data() + text.size(), fast, ids);
+    for (const std::string_view word : words) bpe.encode_slowly(word, slow, expected);
+    CHECK(ids == expected);
+    CHECK(fast.dropped == slow.dropped);
+  }
+}
+
+TEST_CASE("the ids do not depend on the engine") {
+  json document = small_tokenizer();
+  document["added_tokens"].push_back(added_token("<x>", 262));
+  const TempFolder folder;
+  folder.write("tokenizer.json", document.dump());
+  const BpeTokenizer fast(read_tokenizer_file(folder.path()));
+  const BpeTokenizer reference(read_tokenizer_file(folder.path()), SpecialTokens::token,
+                               TokenizerEngine::reference);
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    std::string text;
+    for (int j = static_cast<int>(random() % 300); j >= 0; --j)
+      text += std::array{"hello",  " world", " hell", "<x>", "<|end|>", "\xFF",
+                         "\u00E9", "  ",     "\n",    "'ll", "12"}[random() % 11];
+    CHECK(ids_of(fast, text) == ids_of(reference, text));
   }
 }
 
@@ -212,6 +266,11 @@ TEST_CASE("UTF-8 is validated as in the Unicode standard") {
                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80", "\xC3\x28"})
     CHECK(utf8_length(bad) == 0);
   CHECK(valid_utf8_prefix("abcdefghé\xFFz") == 10);
+  for (std::size_t size : {0, 1, 7, 8, 63, 64, 65, 200})
+    for (const char* rest : {"", "é", "\x80"}) {
+      CHECK(ascii_prefix(std::string(size, 'a') + rest) == size);
+      CHECK(valid_utf8_prefix(std::string(size, 'a') + rest) == size + (rest[0] == '\xC3' ? 2 : 0));
+    }
   CHECK(invalid_utf8_prefix("\xFF\xE4é") == 2);
   for (const char* beginning : {"\xC2", "\xE0", "\xE0\xA0", "\xED\x9F", "\xF0", "\xF0\x90", "\xF4\x8F\xBF"}) {
     CHECK(unfinished_utf8_suffix(beginning) == std::string_view(beginning).size());

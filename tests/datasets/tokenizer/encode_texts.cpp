@@ -3,8 +3,9 @@
 //   encode_texts TOKENIZER plain_ids IN OUT  the same, with control tokens as text
 //   encode_texts TOKENIZER decoded IN OUT  the bytes of each text, encoded and decoded
 //   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words of each text
-//   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts, the
-//                                          best of three
+//   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts
+//   encode_texts TOKENIZER reference_speed IN  the same, with the reference engine
+//   encode_texts TOKENIZER engines IN      exit 1 if the two engines give different ids
 // TOKENIZER is a file. A file of ranks is split by the pattern of pattern.txt in its folder, where there is one.
 // IN has for each text its length in bytes (u32, little-endian) and the bytes. OUT has for each
 // text the number of numbers (u32) and the numbers (i32).
@@ -17,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -65,17 +67,26 @@ TokenizerFile read_tokenizer(const std::string& path) {
 }
 
 double seconds_of_encoding(const BpeTokenizer& tokenizer, const std::vector<std::string>& texts) {
-  double best = 1e9;
-  for (int round = 0; round < 3; ++round) {
-    const std::clock_t begin = std::clock();
-    Numbers ids;
-    for (const std::string& text : texts) {
-      ids.clear();
-      tokenizer.encode(text, ids);
-    }
-    best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  const std::clock_t begin = std::clock();
+  Numbers ids;
+  for (const std::string& text : texts) {
+    ids.clear();
+    tokenizer.encode(text, ids);
   }
-  return best;
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// Throws if the reference has other ids than `fast`.
+void compare_engines(const BpeTokenizer& fast, const std::string& path,
+                     const std::vector<std::string>& texts) {
+  const BpeTokenizer reference(read_tokenizer(path), SpecialTokens::token, TokenizerEngine::reference);
+  Numbers ids, expected;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    ids.clear(), expected.clear();
+    fast.encode(texts[i], ids);
+    reference.encode(texts[i], expected);
+    if (ids != expected) throw std::runtime_error("the engines differ in text " + std::to_string(i));
+  }
 }
 
 Numbers decoded_bytes(const BpeTokenizer& tokenizer, const std::string& text) {
@@ -88,11 +99,17 @@ Numbers decoded_bytes(const BpeTokenizer& tokenizer, const std::string& text) {
 }
 
 int run(const std::vector<std::string>& words) {
+  const auto engine = words.at(1) == "reference_speed" ? TokenizerEngine::reference : TokenizerEngine::fast;
   const BpeTokenizer tokenizer(read_tokenizer(words.at(0)),
-                               words.at(1) == "plain_ids" ? SpecialTokens::text : SpecialTokens::token);
+                               words.at(1) == "plain_ids" ? SpecialTokens::text : SpecialTokens::token,
+                               engine);
   const std::vector<std::string> texts = read_texts(words.at(2));
-  if (words.at(1) == "speed") {
+  if (words.at(1).ends_with("speed")) {
     std::printf("%.6f\n", seconds_of_encoding(tokenizer, texts));
+    return 0;
+  }
+  if (words.at(1) == "engines") {
+    compare_engines(tokenizer, words.at(0), texts);
     return 0;
   }
   std::ofstream out(words.at(3), std::ios::binary);
