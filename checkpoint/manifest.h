@@ -15,7 +15,8 @@
 //   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",
 //   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
 //   "settings": ["optimizer.lr = 0.0008", ...] (absent: unknown),
-//   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew": [...]},
+//   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to",
+//     "began_anew": {part: step, ...}} (a list of parts in older versions),
 //   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"}
 //   ("train_state" and "data" are {} for imported weights),
 //   "layout", "random": objects that the trainer defines,

@@ -159,7 +159,11 @@ void check_position(const JsonView& whole, const Manifest& manifest) {
   integer(train, "schedule_step", 0, kMaxSteps);
   integer(train, "tokens_seen", 0, kMaxCount);
   integer(train, "went_back_to", -1, kMaxSteps);
-  parse_lines(train.at("began_anew"));
+  const JsonView parts = train.at("began_anew");
+  if (parts.raw().is_array())
+    parse_lines(parts);
+  else
+    for (const auto& [part, step] : parts.object().items()) parts.child(step, part).integer(-1, kMaxSteps);
   if (has(train, "begun")) text(train, "begun");
   data.has_only({"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"});
   integer(data, "step", 0, kMaxSteps);

@@ -124,6 +124,7 @@ TEST_CASE("train_state and data are checked when a manifest is read, and must ag
       {"train_state", "tokens_seen", -2},
       {"train_state", "went_back_to", -2},
       {"train_state", "began_anew", "x"},
+      {"train_state", "began_anew", {{"optimizer", -2}}},
       {"train_state", "begun", 7},
       {"train_state", "extra", 1},
       {"data", "step", -1},
@@ -136,6 +137,8 @@ TEST_CASE("train_state and data are checked when a manifest is read, and must ag
     INFO(object << " " << key << " " << value.dump());
     CHECK_THAT(with(object, key, value), StartsWith(std::string("5: M: ") + object + "." + key));
   }
+  CHECK(with("train_state", "began_anew", json({"optimizer"})) == "no error");  // of an older version
+  CHECK(with("train_state", "began_anew", {{"optimizer", 7}}) == "no error");
   const auto emptied = [](const char* kind) {
     return after([&](json& whole) {
       whole["kind"] = kind;

@@ -213,6 +213,8 @@ TEST_CASE("excluded parts are reset once, and not again at the next resume") {
   CHECK_THAT(first.output, ContainsSubstring("exclude_from_loading resets dataloader, optimizer"));
   const ProgramResult second = must_end_well(place.launch(2, "run", steps(14) + kSaving + excluded));
   CHECK(second.output.find("exclude_from_loading resets") == std::string::npos);
+  CHECK_THAT(second.output, ContainsSubstring("this run has reset dataloader at step 10 already") &&
+                                ContainsSubstring("this run has reset optimizer at step 10 already"));
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-12").manifest().data["sample"] == 2 * 4);
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-14").manifest().data["sample"] == 4 * 4);
 }

@@ -38,9 +38,33 @@ bool excludes(const Checkpoint& config, const std::string& part) {
   return std::find(list.begin(), list.end(), part) != list.end();
 }
 
-// Returns whether a part is reset. Only the first resume resets it; later ones continue it.
-bool resets(const Checkpoint& config, const TrainingProgress& saved, const std::string& part) {
-  return saved.began_anew != config.exclude_from_loading && excludes(config, part);
+// What a start reads from a checkpoint: its own run's, or that of another run.
+struct Source {
+  const Manifest& manifest;
+  fs::path folder;
+  TrainingProgress saved;
+  bool own;
+};
+
+bool is_refused(const std::function<void()>& check) {
+  try {
+    check();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+// Returns whether a part of checkpoint.exclude_from_loading is reset. A run resets a part once, since
+// the same command resumes it. It resets a part again if the part no longer fits: without a reset the
+// start would be refused.
+bool resets(const Source& source, const RestoreRequest& request, const std::string& part) {
+  if (!excludes(request.config.checkpoint, part)) return false;
+  if (!source.own || !source.saved.reset_parts.contains(part)) return true;
+  if (part == "dataloader") return is_refused([&] { check_same_data(source.saved.data, request.data); });
+  if (part == "optimizer")
+    return is_refused([&] { check_optimizer(source.manifest, request.config, source.folder.string()); });
+  return false;
 }
 
 // Returns the progress of a manifest. Throws Misfit for imported weights.
@@ -52,20 +76,47 @@ TrainingProgress saved_progress(const Manifest& manifest, const fs::path& folder
   return progress_of(manifest);
 }
 
-// Returns the progress of a run that resumes from `saved`.
-TrainingProgress progress_after(const TrainingProgress& saved, const RestoreRequest& request) {
-  const Checkpoint& config = request.config.checkpoint;
-  TrainingProgress p = saved;
-  if (resets(config, saved, "dataloader")) {
+// Returns the progress of a run that continues from `source`. Throws Misfit or Error(data) if the
+// optimizer or the data does not fit and is not reset.
+TrainingProgress progress_after(const Source& source, const RestoreRequest& request) {
+  TrainingProgress p = source.saved;
+  if (!source.own) p.reset_parts.clear();
+  const auto reset = [&](const std::string& part) {
+    if (!resets(source, request, part)) return false;
+    p.reset_parts[part] = source.saved.step;
+    return true;
+  };
+  if (!reset("optimizer") && source.manifest.kind == Kind::full)
+    check_optimizer(source.manifest, request.config, source.folder.string());
+  if (reset("dataloader"))
     p.data = request.data;
-  } else {
+  else
     check_same_data(p.data, request.data);
-  }
-  if (resets(config, saved, "lr_scheduler")) p.schedule_step = 0;
-  if (resets(config, saved, "train_state")) p.step = p.tokens_seen = 0;
-  p.began_anew = config.exclude_from_loading;
-  p.went_back_to = config.load_step;
+  if (reset("lr_scheduler")) p.schedule_step = 0;
+  if (reset("train_state")) p.step = p.tokens_seen = 0;
+  p.went_back_to = request.config.checkpoint.load_step;
   return p;
+}
+
+// Returns what checkpoint.exclude_from_loading does at this start, a line for the parts that it
+// resets, and one for each part that the run has reset before.
+std::vector<std::string> reset_lines(const Source& source, const RestoreRequest& request) {
+  std::vector<std::string> now, lines;
+  for (const std::string& part : request.config.checkpoint.exclude_from_loading) {
+    if (resets(source, request, part)) {
+      if (std::find(now.begin(), now.end(), part) == now.end()) now.push_back(part);
+      continue;
+    }
+    const std::int64_t step = source.saved.reset_parts.at(part);
+    lines.push_back(fmt::format(
+        "checkpoint.exclude_from_loading: this run has reset {}{} already, so it is loaded now; to reset it "
+        "once more, start a new run with checkpoint.initial_load_path = \"{}\" and "
+        "checkpoint.initial_load_model_only = false",
+        part, step < 0 ? "" : fmt::format(" at step {}", step), source.folder.string()));
+  }
+  if (!now.empty())
+    lines.push_back(fmt::format("checkpoint.exclude_from_loading resets {}", fmt::join(now, ", ")));
+  return lines;
 }
 
 // Throws Misfit, with one line per problem, if an intact checkpoint does not match the tensors of
@@ -128,7 +179,7 @@ class Restorer {
       try {
         checkpoint::Reader reader(folder);
         check_own(reader.manifest(), request_.config, folder.string());
-        restored = read(reader, folder, /*model_only=*/reader.manifest().kind == Kind::model);
+        restored = read(reader, folder, /*own=*/true);
       } catch (const Misfit&) {
         throw;
       } catch (const Error& error) {
@@ -155,6 +206,7 @@ class Restorer {
   Restored initial_state() {
     Restored fresh;
     fresh.progress.data = request_.data;
+    for (const std::string& part : config_.exclude_from_loading) fresh.progress.reset_parts[part] = 0;
     if (config_.initial_load_in_hf) return from_hugging_face(std::move(fresh));
     if (config_.initial_load_path.empty()) return fresh;
     checkpoint::Reader reader(config_.initial_load_path);
@@ -163,9 +215,7 @@ class Restorer {
       fresh.from = config_.initial_load_path;
       return fresh;
     }
-    Restored restored = read(reader, config_.initial_load_path, false);
-    restored.resumed = restored.went_back = false;
-    return restored;
+    return read(reader, config_.initial_load_path, /*own=*/false);
   }
 
   Restored from_hugging_face(Restored fresh) {
@@ -184,20 +234,18 @@ class Restorer {
     return fresh;
   }
 
-  Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
-    const TrainingProgress saved = saved_progress(reader.manifest(), folder);
-    const bool weights_alone = model_only || resets(config_, saved, "optimizer");
-    if (!weights_alone) check_optimizer(reader.manifest(), request_.config, folder.string());
+  Restored read(checkpoint::Reader& reader, const fs::path& folder, bool own) {
+    const Manifest& manifest = reader.manifest();
+    const Source source{manifest, folder, saved_progress(manifest, folder), own};
     Restored restored;
-    restored.resumed = true;
+    restored.resumed = own;
     restored.from = folder;
-    restored.progress = progress_after(saved, request_);
-    restored.went_back = config_.load_step >= 0 || resets(config_, saved, "train_state");
-    read_parts(reader, folder.string(), weights_alone);
-    if (saved.began_anew != config_.exclude_from_loading && !config_.exclude_from_loading.empty() &&
-        groups_.rank() == 0)
-      log_info(fmt::format("checkpoint.exclude_from_loading resets {}",
-                           fmt::join(config_.exclude_from_loading, ", ")));
+    restored.progress = progress_after(source, request_);
+    restored.went_back = own && (config_.load_step >= 0 || resets(source, request_, "train_state"));
+    read_parts(reader, folder.string(),
+               manifest.kind == Kind::model || resets(source, request_, "optimizer"));
+    if (groups_.rank() == 0)
+      for (const std::string& line : reset_lines(source, request_)) log_info(line);
     return restored;
   }
 
@@ -235,13 +283,10 @@ bool exports_exist(const Checkpoint& config, const fs::path& root, std::int64_t 
           (!config.last_save_in_hf || fs::exists(last + "-hf")));
 }
 
-// Returns the progress of a run that resumes from `manifest`, after a check of its optimizer.
-TrainingProgress check_progress(const Manifest& manifest, const fs::path& folder,
+// Returns the progress of a run that continues from `manifest`.
+TrainingProgress check_progress(const Manifest& manifest, const fs::path& folder, bool own,
                                 const RestoreRequest& request) {
-  const TrainingProgress saved = saved_progress(manifest, folder);
-  if (manifest.kind == Kind::full && !resets(request.config.checkpoint, saved, "optimizer"))
-    check_optimizer(manifest, request.config, folder.string());
-  return progress_after(saved, request);
+  return progress_after({manifest, folder, saved_progress(manifest, folder), own}, request);
 }
 
 void check_initial_state(const RestoreRequest& request, bool warns) {
@@ -254,7 +299,8 @@ void check_initial_state(const RestoreRequest& request, bool warns) {
   } else if (!config.initial_load_path.empty()) {
     const checkpoint::Reader reader(config.initial_load_path);
     check_initial(reader.manifest(), request.config, config.initial_load_path);
-    if (!config.initial_load_model_only) check_progress(reader.manifest(), config.initial_load_path, request);
+    if (!config.initial_load_model_only)
+      check_progress(reader.manifest(), config.initial_load_path, /*own=*/false, request);
   }
 }
 
@@ -267,7 +313,7 @@ Start look(const RestoreRequest& request, Depth depth, bool warns) {
   }
   const Manifest manifest = checkpoint::read_committed(start.checkpoint);
   check_own(manifest, request.config, start.checkpoint.string());
-  start.done = check_progress(manifest, start.checkpoint, request).step;
+  start.done = check_progress(manifest, start.checkpoint, /*own=*/true, request).step;
   start.begun = begun_of(manifest);
   const Checkpoint& config = request.config.checkpoint;
   start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&

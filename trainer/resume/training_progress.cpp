@@ -26,7 +26,7 @@ void put_progress(const TrainingProgress& p, checkpoint::Manifest& manifest) {
                           {"schedule_step", p.schedule_step},
                           {"tokens_seen", p.tokens_seen},
                           {"went_back_to", p.went_back_to},
-                          {"began_anew", p.began_anew}};
+                          {"began_anew", p.reset_parts}};
   manifest.data = {{"step", p.data.step},       {"sample", p.data.sample},
                    {"seed", p.data.seed},       {"seq_len", p.data.seq_len},
                    {"shuffle", p.data.shuffle}, {"fingerprint", hexadecimal(p.data.fingerprint)}};
@@ -49,7 +49,10 @@ TrainingProgress progress_of(const checkpoint::Manifest& manifest) {
   train.at("schedule_step").get_to(p.schedule_step);
   train.at("tokens_seen").get_to(p.tokens_seen);
   train.at("went_back_to").get_to(p.went_back_to);
-  train.at("began_anew").get_to(p.began_anew);
+  if (const nlohmann::json& parts = train.at("began_anew"); parts.is_object())
+    parts.get_to(p.reset_parts);
+  else  // a list of names
+    for (const nlohmann::json& part : parts) p.reset_parts[part.get<std::string>()] = -1;
   data.at("step").get_to(p.data.step);
   data.at("sample").get_to(p.data.sample);
   data.at("seed").get_to(p.data.seed);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "datasets/loader.h"
@@ -16,9 +16,11 @@ struct TrainingProgress {
   std::int64_t schedule_step = 0;  // steps of the learning rate schedule; differs if the schedule was reset
   std::int64_t tokens_seen = 0;    // over all ranks
   DataState data;                  // of the next step
-  // Settings of the last resume that a later resume must not apply again.
-  std::int64_t went_back_to = -1;         // checkpoint.load_step
-  std::vector<std::string> began_anew{};  // checkpoint.exclude_from_loading
+  // Settings of earlier starts of this run that a later start must not apply again.
+  std::int64_t went_back_to = -1;  // checkpoint.load_step
+  // The parts of checkpoint.exclude_from_loading that the run has reset, and the steps after which it
+  // did; -1: unknown, an older version recorded no step.
+  std::map<std::string, std::int64_t> reset_parts{};
 };
 
 // Write to and read from a manifest. REQUIRES: a manifest of a run, which parse_manifest
