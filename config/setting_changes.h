@@ -1,9 +1,11 @@
-// Differences between two lists of settings, as lines such as "optimizer.lr = 0.0008". Ranks
-// compare their lists with it, and a resumed run compares its list with the checkpoint's.
+// Lists of settings, as lines such as "optimizer.lr = 0.0008": their differences and their
+// configuration. Ranks compare their lists, and a run compares its list with a checkpoint's.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "config/schema/job_config.h"
 
 namespace rondo {
 
@@ -16,5 +18,9 @@ struct SettingChange {
 // files.
 std::vector<SettingChange> changed_settings(const std::vector<std::string>& before,
                                             const std::vector<std::string>& now);
+
+// Returns the configuration that the lines name, without sizes of the model. Leaves out lines that
+// are no setting of this version; their keys have the defaults.
+JobConfig config_of_settings(const std::vector<std::string>& settings);
 
 }  // namespace rondo

@@ -59,6 +59,14 @@ std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics&
   return std::nullopt;
 }
 
+std::int64_t tokens_of_last_step(const std::vector<StepMetrics>& lines) {
+  if (lines.empty()) return 0;
+  const StepMetrics& last = lines.back();
+  if (lines.size() == 1) return last.tokens_seen / std::max<std::int64_t>(1, last.step);
+  const StepMetrics& before = lines[lines.size() - 2];
+  return (last.tokens_seen - before.tokens_seen) / std::max<std::int64_t>(1, last.step - before.step);
+}
+
 }  // namespace
 
 Speed speed_of(const std::vector<StepMetrics>& lines) {
@@ -94,7 +102,10 @@ std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs) {
 std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs) {
   const bool all_configured =
       std::none_of(runs.begin(), runs.end(), [](const RunLog* run) { return run->config.empty(); });
-  std::vector<ConfigRow> rows = all_configured ? config_rows(runs) : std::vector<ConfigRow>();
+  if (!all_configured) return {};
+  std::vector<ConfigRow> rows = config_rows(runs);
+  ConfigRow& tokens = rows.emplace_back(ConfigRow{"tokens a step", {}});
+  for (const RunLog* run : runs) tokens.values.push_back(fmt::format("{}", tokens_of_last_step(run->lines)));
   std::erase_if(rows, [](const ConfigRow& row) {
     return std::all_of(row.values.begin(), row.values.end(),
                        [&](const std::string& value) { return value == row.values[0]; });

@@ -8,6 +8,11 @@ ContextBalance context_balance(const Parallelism& p) {
   return balancer == ContextLoadBalancer::headtail ? ContextBalance::headtail : ContextBalance::documents;
 }
 
+std::int64_t global_batch_size(const Training& training, std::int64_t data_parallel) {
+  return training.global_batch_size == -1 ? training.local_batch_size * data_parallel
+                                          : training.global_batch_size;
+}
+
 std::int64_t microbatch_size(const JobConfig& config) {
   const Parallelism& p = config.parallelism;
   return p.has_pipeline() ? p.pipeline_parallel_microbatch_size : config.training.local_batch_size;

@@ -12,6 +12,9 @@ namespace rondo {
 // Returns how context-parallel ranks divide the tokens of a sequence.
 ContextBalance context_balance(const Parallelism& parallelism);
 
+// Returns the sequences of a step over all ranks: training.global_batch_size, or with -1
+// training.local_batch_size for each data-parallel rank.
+std::int64_t global_batch_size(const Training& training, std::int64_t data_parallel);
 // Returns the sequences per rank and microbatch: of a pipeline, or training.local_batch_size.
 std::int64_t microbatch_size(const JobConfig& config);
 // Returns the microbatches of a step if they are whole and equal for any number of ranks.

@@ -22,15 +22,14 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();
-  const std::int64_t global = config.training.global_batch_size;
-  layout.global_batch_size = global == -1 ? unit : global;
+  layout.global_batch_size = global_batch_size(config.training, layout.data_parallel());
   if (layout.global_batch_size % unit != 0)
     throw Error(
         ExitCode::config,
         fmt::format("training.global_batch_size = {} must be a multiple of training.local_batch_size * "
                     "data-parallel degree = {} * {} = {}; the nearest is {}",
-                    global, local, layout.data_parallel(), unit,
-                    std::max<std::int64_t>(unit, (global + unit / 2) / unit * unit)));
+                    layout.global_batch_size, local, layout.data_parallel(), unit,
+                    std::max<std::int64_t>(unit, (layout.global_batch_size + unit / 2) / unit * unit)));
   layout.microbatch_size = microbatch_size(config);
   layout.microbatches = layout.global_batch_size / (layout.microbatch_size * layout.data_parallel());
   const std::vector<BrokenRule> of_pipeline = broken_pipeline(config, layout.microbatches);

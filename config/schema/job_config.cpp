@@ -284,7 +284,8 @@ const Fields& Checkpoint::fields() {
       field("initial_load_in_hf_quantized", &C::initial_load_in_hf_quantized,
             "require quantized weights in the Hugging Face folder; false: follow its config.json"),
       field("exclude_from_loading", &C::exclude_from_loading,
-            "parts not loaded from a checkpoint: optimizer, lr_scheduler, dataloader, train_state",
+            "parts to reset once in a run, instead of loading them: optimizer, lr_scheduler, dataloader, "
+            "train_state",
             {.check = excludable}),
       field("last_save_model_only", &C::last_save_model_only,
             "after the last step also save the weights alone, in export_dtype, as step-N-weights; the full "

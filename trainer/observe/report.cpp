@@ -29,7 +29,6 @@
 #include "support/version.h"
 #include "trainer/device/device_info.h"
 #include "trainer/observe/memory_json.h"
-#include "trainer/observe/start_and_end.h"
 #include "trainer/step/expert_rows.h"
 
 namespace rondo {
@@ -122,9 +121,11 @@ void Report::log_training(const RunCosts& costs) {
   folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
 }
 
-void Report::log_data(const DataSummary& training, const DataSummary* validation) {
-  const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
-  for (const std::string& line : data_lines(config_, training, validation, tokens)) log_line(line);
+void Report::log_data(const DataSummary& training, const DataSummary* validation, std::int64_t step,
+                      std::int64_t tokens_seen) {
+  const std::int64_t each = costs_.tokens_per_step * costs_.mesh.world_size();
+  const std::int64_t tokens = tokens_seen + (config_.training.steps - step) * each;
+  for (const std::string& line : data_lines(config_, training, validation, {tokens, each})) log_line(line);
   for (const std::string& note : training.notes) log_line("data: " + note);
   for (const std::string& warning : training.warnings) log_warning("data: " + warning);
   if (validation != nullptr && !validation_path(config_).empty()) {  // else it has the same files
@@ -255,6 +256,11 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from, doubl
       {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", earlier.last}});
 }
 
+void Report::log_schedule(const ScheduleStart& start, const std::string& weight_decay) {
+  log_line(learning_rate_line(config_, start) + "; weight decay: " + weight_decay);
+  for (const std::string& warning : learning_rate_warnings(config_, start)) log_warning(warning);
+}
+
 void Report::training_starts() {
   if (config_.metrics.enable_tensorboard) {
     const std::filesystem::path events = folder_.path() / config_.metrics.save_tb_folder;
@@ -368,10 +374,12 @@ void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }
 
-void Report::ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step) {
+void Report::ended(std::int64_t step, std::int64_t schedule_step, std::int64_t tokens_seen,
+                   std::int64_t last_saved_step) {
   const bool finished = step == config_.training.steps;
   if (finished) folder_.event("finished", {{"step", step}});
-  const RunEnd end{step, tokens_seen, finished, now_s() - started_s_, paused_s_, last_saved_step};
+  const RunEnd end{step,      schedule_step,  tokens_seen, finished, now_s() - started_s_,
+                   paused_s_, last_saved_step};
   RunLog log;
   try {
     // A run without steps left, whose earlier lines were lost, has no lines.

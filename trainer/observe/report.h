@@ -18,6 +18,7 @@
 #include "runs/metrics/tensorboard.h"
 #include "runs/metrics/throughput.h"
 #include "trainer/device/compute_device.h"
+#include "trainer/observe/start_and_end.h"
 #include "trainer/step/functions/train_step.h"
 #include "trainer/step/step_runner.h"
 
@@ -53,8 +54,9 @@ class Report {
 
   RunFolder& folder() { return folder_; }
   void log_training(const RunCosts& costs);
-  // `validation`: nullptr without validation.
-  void log_data(const DataSummary& training, const DataSummary* validation);
+  // `validation`: nullptr without validation. `step`, `tokens_seen`: that the run continues from.
+  void log_data(const DataSummary& training, const DataSummary* validation, std::int64_t step,
+                std::int64_t tokens_seen);
   // Logs the experts of the training function; nothing without experts.
   void log_experts(const Decoder& model, const TrainStepOptions& options);
   void log_compiled(const StepProgram& functions);
@@ -63,6 +65,8 @@ class Report {
   // Records that the run continues after `step` from the checkpoint `from`, which took `seconds` to
   // read, and continues the metrics files.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
+  // Logs the learning rate from here on, and the weight decay of the parameters (weight_decay_text).
+  void log_schedule(const ScheduleStart& start, const std::string& weight_decay);
   void training_starts();
   void step_done(const DoneStep& done, const StepResult& result);
   // The clocks stop between these two, during validation and saves.
@@ -71,9 +75,10 @@ class Report {
   // Also calls go_on().
   void validation_done(std::int64_t step, double loss, std::int64_t tokens);
 
-  // Reports that the run ends after `step`, its last one or an earlier one. `last_saved_step`: -1
-  // without a save.
-  void ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step);
+  // Reports that the run ends after a step, its last one or an earlier one. `schedule_step`: the step
+  // of the schedule that would come next. `last_saved_step`: -1 without a save.
+  void ended(std::int64_t step, std::int64_t schedule_step, std::int64_t tokens_seen,
+             std::int64_t last_saved_step);
   // Writes exit.json, after any metrics that are still held. Works without a call of `ended`.
   void write_exit(const ExitRecord& record);
   // Returns why metrics cannot be written, after retries; "" if they can.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/derived/paths.h"
@@ -20,10 +21,10 @@ std::string plural(std::int64_t count, const char* noun) {
 }
 
 // Returns the epochs of the source that is repeated most often.
-double epochs(const DataSummary& data, std::int64_t steps) {
+double epochs(const DataSummary& data, double steps) {
   double most = 0;
   for (const DataSummary::Source& source : data.sources)
-    most = std::max(most, static_cast<double>(steps) / source.steps_per_epoch);
+    most = std::max(most, steps / source.steps_per_epoch);
   return most;
 }
 
@@ -76,21 +77,33 @@ std::string losses_line(const RunLog& log) {
   return text;
 }
 
-// Returns how to continue training after this run, if that is possible.
+// Returns how to continue training after this run, if that is possible, and what it does to the
+// learning rate.
 std::string longer_line(const JobConfig& config, const RunEnd& end) {
   if (!end.finished) return "";
   if (end.last_saved_step != end.step) return "";
-  return fmt::format("next: the same command with --training.steps={} trains on", 2 * config.training.steps);
+  JobConfig longer = config;
+  longer.training.steps *= 2;
+  const float last = learning_rate(config, std::max<std::int64_t>(0, end.schedule_step - 1)),
+              next = learning_rate(longer, end.schedule_step);
+  return fmt::format("next: the same command with --training.steps={} trains on; its learning rate {}",
+                     longer.training.steps,
+                     next == last ? fmt::format("stays {:.4g}", last)
+                                  : fmt::format("goes from {:.4g} at step {} to {:.4g} at step {}", last,
+                                                end.step, next, end.step + 1));
 }
+
+bool is_other_rate(float a, float b) { return std::abs(a - b) > 1e-6F * std::max(a, b); }
 
 }  // namespace
 
 std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
-                                    const DataSummary* validation, std::int64_t tokens_of_run) {
+                                    const DataSummary* validation, const RunTokens& tokens) {
   std::vector<std::string> lines = {
       fmt::format("data: {} with {} tokens in {}; this run takes {} tokens, {:.2g} epochs",
                   plural(training.documents, "document"), count_text(training.tokens), training_path(config),
-                  count_text(tokens_of_run), epochs(training, config.training.steps))};
+                  count_text(tokens.whole),
+                  epochs(training, static_cast<double>(tokens.whole) / static_cast<double>(tokens.step)))};
   if (!training.ends.empty()) lines.push_back("documents: " + documents_text(config, training));
   if (validation == nullptr) return lines;
   if (validation->ends != training.ends)
@@ -102,6 +115,43 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
                                 plural(validation->documents, "document"), count_text(validation->tokens),
                                 validation_path(config)));
   return lines;
+}
+
+std::string learning_rate_line(const JobConfig& config, const ScheduleStart& start) {
+  const std::int64_t last = config.training.steps;
+  std::string text = "learning rate:";
+  const auto add = [&](float rate, std::int64_t step) {
+    text += fmt::format("{} {:.4g} at step {}", text.ends_with(':') ? "" : ",", rate, step);
+  };
+  const auto rate_of = [&](std::int64_t step) {
+    return learning_rate(config, start.schedule_step + step - start.step - 1);
+  };
+  std::int64_t next = start.step + 1;
+  if (start.saved && start.step > 0) add(start.saved->last, start.step);
+  if (next <= last) add(rate_of(next), next);
+  if (!start.saved && ++next <= last) add(rate_of(next), next);
+  if (next < last) add(rate_of(last), last);
+  return text;
+}
+
+std::vector<std::string> learning_rate_warnings(const JobConfig& config, const ScheduleStart& start) {
+  std::vector<std::string> warnings;
+  const std::int64_t next = start.step + 1, last = config.training.steps;
+  if (next > last) return warnings;
+  const float rate = learning_rate(config, start.schedule_step);
+  if (start.saved && is_other_rate(start.saved->next, rate))
+    warnings.push_back(
+        fmt::format("the learning rate of step {}: {:.4g} by the settings and the schedule of "
+                    "the checkpoint, {:.4g} now",
+                    next, start.saved->next, rate));
+  const std::int64_t last_of_schedule = start.schedule_step + last - next;
+  if (const auto zero = first_without_rate(config, start.schedule_step, last_of_schedule))
+    warnings.push_back(fmt::format(
+        "the learning rate is 0 from step {} to the last one, {}{}", next + *zero - start.schedule_step, last,
+        config.optimizer.lr == 0
+            ? ": optimizer.lr = 0"
+            : "; raise lr_scheduler.total_steps, lower training.steps, or set lr_scheduler.min_lr_factor"));
+  return warnings;
 }
 
 std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, const RunLog& log) {

@@ -10,17 +10,36 @@
 #include "config/schema/job_config.h"
 #include "datasets/loader.h"
 #include "runs/read_run.h"
+#include "trainer/step/lr_schedule.h"
 
 namespace rondo {
 
-// Returns lines about the data. `tokens_of_run`: of all steps and ranks. `validation`: nullptr
+// Tokens of all ranks.
+struct RunTokens {
+  std::int64_t whole = 0;  // of all steps
+  std::int64_t step = 1;   // of one step from here on
+};
+// Returns lines about the data. `validation`: nullptr
 // without validation. Explains a fraction of held-out tokens that is far from the requested
 // fraction of documents: documents are held out whole.
 std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
-                                    const DataSummary* validation, std::int64_t tokens_of_run);
+                                    const DataSummary* validation, const RunTokens& tokens);
+
+// Where the schedule of a run starts or continues.
+struct ScheduleStart {
+  std::int64_t step = 0;           // steps that are done
+  std::int64_t schedule_step = 0;  // step of the schedule that comes next, from 0
+  std::optional<RatesOfSaved> saved{};
+};
+// Returns the learning rate of the last step that is done, of the next and of the last one.
+std::string learning_rate_line(const JobConfig& config, const ScheduleStart& start);
+// Returns warnings: the settings of the checkpoint give the next step another learning rate, or the
+// learning rate is 0 before the run ends.
+std::vector<std::string> learning_rate_warnings(const JobConfig& config, const ScheduleStart& start);
 
 struct RunEnd {
   std::int64_t step = 0;
+  std::int64_t schedule_step = 0;  // step of the schedule that would come next
   std::int64_t tokens_seen = 0;
   bool finished = false;              // false: stopped before its last step
   double seconds = 0;                 // since the process started

@@ -18,6 +18,7 @@
 #include "checkpoint/hugging_face/folder.h"
 #include "checkpoint/reader.h"
 #include "config/derived/paths.h"
+#include "config/setting_changes.h"
 #include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -86,6 +87,8 @@ TrainingProgress progress_after(const Source& source, const RestoreRequest& requ
     p.reset_parts[part] = source.saved.step;
     return true;
   };
+  if (p.step > 0 && p.step < request.config.training.steps)
+    check_batch(source.manifest, request.config, request.layout, source.folder.string());
   if (!reset("optimizer") && source.manifest.kind == Kind::full)
     check_optimizer(source.manifest, request.config, source.folder.string());
   if (reset("dataloader"))
@@ -242,6 +245,11 @@ class Restorer {
     restored.from = folder;
     restored.progress = progress_after(source, request_);
     restored.went_back = own && (config_.load_step >= 0 || resets(source, request_, "train_state"));
+    if (!manifest.settings.empty()) {
+      const JobConfig before = config_of_settings(manifest.settings);
+      restored.rates = {learning_rate(before, std::max<std::int64_t>(0, source.saved.schedule_step - 1)),
+                        learning_rate(before, source.saved.schedule_step)};
+    }
     read_parts(reader, folder.string(),
                manifest.kind == Kind::model || resets(source, request_, "optimizer"));
     if (groups_.rank() == 0)
@@ -289,7 +297,16 @@ TrainingProgress check_progress(const Manifest& manifest, const fs::path& folder
   return progress_after({manifest, folder, saved_progress(manifest, folder), own}, request);
 }
 
-void check_initial_state(const RestoreRequest& request, bool warns) {
+// Returns the settings in which this run differs from a checkpoint, one line each.
+std::vector<std::string> change_lines(const Manifest& manifest, const RestoreRequest& request) {
+  std::vector<std::string> lines =
+      effect_change_lines(manifest, request.config, request.layout, request.model);
+  for (std::string& line : setting_change_lines(manifest, request.settings)) lines.push_back(std::move(line));
+  return lines;
+}
+
+// Returns the progress of a run that begins.
+TrainingProgress check_initial_state(const RestoreRequest& request, bool warns) {
   const Checkpoint& config = request.config.checkpoint;
   if (config.initial_load_in_hf) {
     const hugging_face::Folder folder(initial_hugging_face_folder(request.config));
@@ -299,27 +316,35 @@ void check_initial_state(const RestoreRequest& request, bool warns) {
   } else if (!config.initial_load_path.empty()) {
     const checkpoint::Reader reader(config.initial_load_path);
     check_initial(reader.manifest(), request.config, config.initial_load_path);
+    if (warns)
+      for (const std::string& change : change_lines(reader.manifest(), request))
+        config.initial_load_model_only ? log_info(change) : log_warning(change);
     if (!config.initial_load_model_only)
-      check_progress(reader.manifest(), config.initial_load_path, /*own=*/false, request);
+      return check_progress(reader.manifest(), config.initial_load_path, /*own=*/false, request);
   }
+  return {};
 }
 
 Start look(const RestoreRequest& request, Depth depth, bool warns) {
   Start start;
   start.checkpoint = choose_checkpoint(request.config, request.root, /*except=*/{}, depth, warns);
   if (start.checkpoint.empty()) {
-    check_initial_state(request, warns);
+    const TrainingProgress progress = check_initial_state(request, warns);
+    start.step = progress.step;
+    start.tokens_seen = progress.tokens_seen;
     return start;
   }
   const Manifest manifest = checkpoint::read_committed(start.checkpoint);
   check_own(manifest, request.config, start.checkpoint.string());
-  start.done = check_progress(manifest, start.checkpoint, /*own=*/true, request).step;
+  const TrainingProgress progress = check_progress(manifest, start.checkpoint, /*own=*/true, request);
+  start.done = start.step = progress.step;
+  start.tokens_seen = progress.tokens_seen;
   start.begun = begun_of(manifest);
   const Checkpoint& config = request.config.checkpoint;
   start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&
                    exports_exist(config, request.root, *start.done);
   if (warns && !start.finished)
-    for (const std::string& change : setting_change_lines(manifest, request.settings)) log_warning(change);
+    for (const std::string& change : change_lines(manifest, request)) log_warning(change);
   return start;
 }
 

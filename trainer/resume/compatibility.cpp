@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
+#include "config/derived/batch.h"
 #include "config/derived/dtypes.h"
 #include "config/setting_changes.h"
 #include "config/sizes.h"
 #include "models/parts/model_spec.h"
+#include "support/text/json_view.h"
 #include "support/text/printable.h"
 #include "trainer/step/float_dtypes.h"
+#include "trainer/step/from_config.h"
 
 namespace rondo {
 namespace {
@@ -37,6 +41,7 @@ std::string keys_to_set(const std::string& name, const FieldValues& theirs, cons
 // Returns whether a setting may change numbers. Folders, timeouts and logging do not, nor do
 // settings that keep every bit.
 bool changes_numbers(std::string_view key) {
+  if (key == "training.global_batch_size") return false;  // the batch in effect is compared
   constexpr std::array<std::string_view, 11> kSilent = {"activation_checkpoint.",
                                                         "checkpoint",
                                                         "comm.",
@@ -76,6 +81,44 @@ void check_initial_sizes(const std::string& name, const FieldValues& sizes, cons
   if (!keys.empty()) throw Misfit(fmt::format("{} is of another model than this run's; set {}", where, keys));
 }
 
+// The batch of a step, over all ranks.
+struct BatchOfRun {
+  std::int64_t sequences, seq_len, data_parallel;
+};
+
+// Returns the batch of the run that saved a checkpoint, or nullopt if the manifest does not tell.
+std::optional<BatchOfRun> batch_of(const checkpoint::Manifest& manifest) {
+  constexpr std::int64_t kMostRanks = std::int64_t{1} << 19;
+  const auto degree = [&](const char* name) -> std::optional<std::int64_t> {
+    const auto value = manifest.layout.find(name);
+    if (value == manifest.layout.end()) return std::nullopt;
+    return whole_number(*value, 1, kMostRanks);
+  };
+  const auto shards = degree("data_parallel_shard"), replicas = degree("data_parallel_replicate");
+  if (manifest.settings.empty() || !shards || !replicas) return std::nullopt;
+  const Training training = config_of_settings(manifest.settings).training;
+  const std::int64_t ranks = *shards * *replicas;
+  if (ranks > kMostRanks) return std::nullopt;  // no product below overflows
+  return BatchOfRun{global_batch_size(training, ranks), training.seq_len, ranks};
+}
+
+// Returns "4 sequences (256 tokens)".
+std::string batch_text(std::int64_t sequences, std::int64_t seq_len) {
+  return fmt::format("{} sequence{} ({} tokens)", sequences, sequences == 1 ? "" : "s", sequences * seq_len);
+}
+
+// Returns what to set so that `ranks` data-parallel ranks take this batch.
+std::string keeping_flags(std::int64_t sequences, std::int64_t local, std::int64_t ranks) {
+  if (sequences % ranks != 0)
+    return fmt::format("{} sequences cannot be divided among {} ranks: start another number of them",
+                       sequences, ranks);
+  const std::int64_t each = sequences / ranks;
+  std::int64_t smaller = std::min(local, each);
+  while (each % smaller != 0) --smaller;
+  return fmt::format("Set --training.global_batch_size={}{} to keep the batch", sequences,
+                     smaller == local ? "" : fmt::format(" --training.local_batch_size={}", smaller));
+}
+
 }  // namespace
 
 void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where) {
@@ -110,6 +153,39 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
                       "optimizer.implementation = \"{}\" would convert; set them back{}",
                       where, tensor.dtype, name_of(config.training.dtype),
                       name_of(config.optimizer.implementation), reset_hint));
+}
+
+void check_batch(const checkpoint::Manifest& manifest, const JobConfig& config, const Layout& layout,
+                 const std::string& where) {
+  const std::optional<BatchOfRun> saved = batch_of(manifest);
+  const std::int64_t ranks = layout.data_parallel(), now = layout.global_batch_size;
+  if (config.training.global_batch_size != -1 || !saved || saved->data_parallel == ranks ||
+      saved->sequences == now)
+    return;
+  throw Error(
+      ExitCode::config,
+      fmt::format("training.global_batch_size = -1: {} data-parallel rank{} with training.local_batch_size = "
+                  "{} take {} a step, but {} had {} on {}. {}, or --training.global_batch_size={} to "
+                  "change it",
+                  ranks, ranks == 1 ? "" : "s", config.training.local_batch_size,
+                  batch_text(now, config.training.seq_len), where,
+                  batch_text(saved->sequences, saved->seq_len), saved->data_parallel,
+                  keeping_flags(saved->sequences, config.training.local_batch_size, ranks), now));
+}
+
+std::vector<std::string> effect_change_lines(const checkpoint::Manifest& manifest, const JobConfig& config,
+                                             const Layout& layout, const Decoder& model) {
+  if (manifest.settings.empty()) return {};
+  std::vector<std::string> lines;
+  const auto compare = [&](const char* what, const std::string& before, const std::string& now) {
+    if (before != now) lines.push_back(fmt::format("{}: {} in the checkpoint, {} now", what, before, now));
+  };
+  if (const std::optional<BatchOfRun> saved = batch_of(manifest))
+    compare("global batch", batch_text(saved->sequences, saved->seq_len),
+            batch_text(layout.global_batch_size, config.training.seq_len));
+  compare("weight decay", weight_decay_text(config_of_settings(manifest.settings), model),
+          weight_decay_text(config, model));
+  return lines;
 }
 
 std::vector<std::string> setting_change_lines(const checkpoint::Manifest& manifest,

@@ -7,6 +7,7 @@
 
 #include "checkpoint/hugging_face/folder.h"
 #include "checkpoint/manifest.h"
+#include "config/derived/layout.h"
 #include "config/schema/job_config.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
@@ -24,6 +25,15 @@ void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, co
 // Checks that the optimizer state of `manifest` is valid in this run: same optimizer, same dtype.
 // Throws Misfit with the key to set.
 void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where);
+// Checks that training.global_batch_size = -1 does not change the batch of the checkpoint because
+// this run has another number of data-parallel ranks. Throws Error(config) with what to set to keep
+// the batch, and to change it.
+void check_batch(const checkpoint::Manifest& manifest, const JobConfig& config, const Layout& layout,
+                 const std::string& where);
+// Returns a line for each setting that several keys decide together and that has changed: the batch
+// in sequences and tokens, and the weight decay of `model`.
+std::vector<std::string> effect_change_lines(const checkpoint::Manifest& manifest, const JobConfig& config,
+                                             const Layout& layout, const Decoder& model);
 // Returns the other changed settings that affect numbers, one line each, at most ten:
 // "optimizer.lr: 0.0008 in the checkpoint, 0.5 now". `settings`: of this run.
 std::vector<std::string> setting_change_lines(const checkpoint::Manifest& manifest,

@@ -14,11 +14,13 @@
 #include "support/log.h"
 #include "support/stopwatch.h"
 #include "trainer/resume/convert.h"
+#include "trainer/step/from_config.h"
 
 namespace rondo {
 
 RestoreRequest Saves::request() const {
-  return {run_.config, checkpoint_root(run_.config), *run_.model, run_.data->state(), run_.settings()};
+  return {run_.config, checkpoint_root(run_.config), run_.layout,
+          *run_.model, run_.data->state(),           run_.settings()};
 }
 
 bool Saves::accept_start() {
@@ -52,8 +54,12 @@ bool Saves::accept_start() {
 void Saves::restore() {
   TrainingProgress& progress = run_.progress;
   progress.data = run_.data->state();
+  const auto log_schedule = [&](const std::optional<RatesOfSaved>& saved) {
+    telemetry_(&Report::log_schedule, ScheduleStart{progress.step, progress.schedule_step, saved},
+               weight_decay_text(run_.config, *run_.model));
+  };
   const Checkpoint& c = run_.config.checkpoint;
-  if (!c.enable) return;
+  if (!c.enable) return log_schedule({});
   const std::filesystem::path root = checkpoint_root(run_.config);
   const Stopwatch reading;
   const Restored restored = rondo::restore(request(), start_, run_.state->parts(), *run_.groups);
@@ -65,6 +71,7 @@ void Saves::restore() {
     telemetry_.info(
         (c.initial_load_model_only ? "starts from the weights of " : "starts from the full state of ") +
         restored.from.string());
+  log_schedule(restored.rates);
   if (c.load_only) return;
   if (restored.went_back) set_aside_newer(root);
   const bool writes = run_.layout.mesh.coordinate(run_.groups->rank(), Axis::dp_replicate) == 0;

@@ -25,6 +25,8 @@ class Saves {
   // folder and the checkpoint folder become this run's. Returns false if all steps were done
   // before; then nothing has changed.
   bool accept_start();
+  // Returns what the run starts with. REQUIRES: accept_start().
+  const Start& start() const { return start_; }
   // Loads a checkpoint or weights over the initialised state, and opens the saver. Collective.
   void restore();
 

@@ -39,13 +39,10 @@ void StepsInFlight::begin(BatchFeed& feed) {
 }
 
 void StepsInFlight::issue(BatchFeed& feed) {
-  const LrScheduler& s = run_.config.lr_scheduler;
   TrainingProgress& progress = run_.progress;
   const Mesh& mesh = run_.layout.mesh;
   // The graph takes fp32, so the reported value is the one in use.
-  const float learning_rate = static_cast<float>(
-      run_.config.optimizer.lr *
-      lr_factor(progress.schedule_step, schedule_steps(run_.config), s.decay_type, s.min_lr_factor));
+  const float learning_rate = rondo::learning_rate(run_.config, progress.schedule_step);
   StepBatch batch = feed.take();
   std::optional<double> imbalance;
   if (mesh.degree(Axis::cp) > 1 && !run_.config.parallelism.exchanges_heads())

@@ -26,7 +26,8 @@ bool Trainer::prepare() {
   open(run_);
   if (!saves_.accept_start()) return false;
   telemetry_(&Report::log_data, run_.data->summary(),
-             run_.validation_data ? &run_.validation_data->summary() : nullptr);
+             run_.validation_data ? &run_.validation_data->summary() : nullptr, saves_.start().step,
+             saves_.start().tokens_seen);
   compile(run_, telemetry_);
   init_process_groups(run_, telemetry_);
   init_state(run_, on_hang_);
@@ -145,7 +146,9 @@ void Trainer::finish() {
 }
 
 void Trainer::report_end() const {
-  telemetry_(&Report::ended, run_.progress.step, run_.progress.tokens_seen, saves_.last_saved_step());
+  const TrainingProgress& progress = run_.progress;
+  telemetry_(&Report::ended, progress.step, progress.schedule_step, progress.tokens_seen,
+             saves_.last_saved_step());
 }
 
 std::function<void()> Trainer::collective_abort() const {

@@ -4,7 +4,12 @@
 // from the options of the training data and changes what differs, so that new options reach both.
 #include "trainer/step/from_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "compiler/analysis/memory_policy.h"
 #include "compiler/ops/op.h"
@@ -127,6 +132,22 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
       return update;
     };
   return o;
+}
+
+std::string weight_decay_text(const JobConfig& c, const Decoder& model) {
+  const std::vector<ParameterGroup> groups = read_parameter_groups(c.optimizer.parameter_groups);
+  std::map<double, std::int64_t, std::greater<>> tensors;  // by their decay
+  for (const ParameterRule& rule : model.parameters()) {
+    const std::size_t group = group_of(groups, rule.name);
+    const std::optional<double> own =
+        group < groups.size() ? groups[group].weight_decay : std::optional<double>();
+    ++tensors[own.value_or(c.optimizer.weight_decay)];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [decay, count] : tensors)
+    parts.push_back(fmt::format("{} on {} tensor{}", decay == 0 ? "none" : fmt::format("{:g}", decay), count,
+                                count == 1 ? "" : "s"));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 StepProgram compile_step(const JobConfig& c, const Layout& layout,

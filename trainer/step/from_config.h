@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/compile.h"
@@ -31,6 +32,8 @@ TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std
 CompileRequest compile_request(const JobConfig& config, TargetDevice device,
                                const std::filesystem::path& graph_folder,
                                const std::optional<MatmulTable>& matmuls = std::nullopt);
+// Returns the weight decay of a model's parameters: "0.1 on 21 tensors, none on 9 tensors".
+std::string weight_decay_text(const JobConfig& config, const Decoder& model);
 // Compiles the functions of a rank: of the whole model, or of its stages of a pipeline.
 StepProgram compile_step(const JobConfig& config, const Layout& layout,
                          const std::optional<PipelineLayout>& pipeline, std::int64_t rank,

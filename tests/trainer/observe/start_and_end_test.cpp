@@ -35,7 +35,7 @@ TEST_CASE("data is reported in documents, tokens and epochs") {
   JobConfig config;
   config.training.steps = 250;
   config.training.dataset_path = "books";
-  CHECK(data_lines(config, data_of(1200, 4'400'000), nullptr, 1'000'000) ==
+  CHECK(data_lines(config, data_of(1200, 4'400'000), nullptr, {1'000'000, 4'000}) ==
         Lines{"data: 1.2 k documents with 4.4 M tokens in books; this run takes 1.0 M tokens, 2.5 epochs"});
 }
 
@@ -43,14 +43,14 @@ TEST_CASE(
     "held-out documents are reported in tokens, and a fraction far from the requested one is explained") {
   JobConfig config;
   const DataSummary most = data_of(18, 640'000), few = data_of(1, 360'000), fair = data_of(1, 40'000);
-  CHECK(data_lines(config, most, &few, 1)[1] ==
+  CHECK(data_lines(config, most, &few, {})[1] ==
         "held out for validation: 1 of 19 documents, 360.0 k tokens, 36.0 % of all, but "
         "validation.holdout_fraction is 5 %: documents are held out whole, and these are few and uneven. Set "
         "validation.dataset_path to use other documents");
-  CHECK(data_lines(config, most, &fair, 1)[1] ==
+  CHECK(data_lines(config, most, &fair, {})[1] ==
         "held out for validation: 1 of 19 documents, 40.0 k tokens, 5.9 % of all");
   config.validation.dataset_path = "elsewhere";
-  CHECK(data_lines(config, most, &few, 1)[1] ==
+  CHECK(data_lines(config, most, &few, {})[1] ==
         "validation data: 1 document with 360.0 k tokens in elsewhere");
 }
 
@@ -90,7 +90,9 @@ TEST_CASE("the suggested next commands depend on what was saved") {
   JobConfig config;
   config.training.steps = 4;
   config.job.dump_folder = "run";
-  RunEnd end{.step = 4, .finished = true, .last_saved_step = 4};
+  config.optimizer.lr = 1e-3;
+  config.lr_scheduler.warmup_steps = 0;
+  RunEnd end{.step = 4, .schedule_step = 4, .finished = true, .last_saved_step = 4};
   const auto text = [&] {
     std::string all;
     for (const std::string& line : end_lines(config, end, log_of({1}))) all += line + "\n";
@@ -98,9 +100,45 @@ TEST_CASE("the suggested next commands depend on what was saved") {
   };
   CHECK_THAT(text(), ContainsSubstring("checkpoints: run/checkpoint, the last of step 4\n") &&
                          ContainsSubstring("rondo convert run DIR") &&
-                         ContainsSubstring("the same command with --training.steps=8 trains on\n"));
+                         ContainsSubstring(
+                             "the same command with --training.steps=8 trains on; its learning rate goes "
+                             "from 0.00025 at step 4 to 0.0005 at step 5\n"));
+  config.lr_scheduler.total_steps = 4;
+  CHECK_THAT(text(), ContainsSubstring("its learning rate goes from 0.00025 at step 4 to 0 at step 5\n"));
   end.finished = false;
   CHECK_THAT(text(), ContainsSubstring("stopped after step 4 of 4") && !ContainsSubstring("trains on"));
+}
+
+TEST_CASE("a start says the learning rate before, at its first step and at the end") {
+  JobConfig config;
+  config.training.steps = 20;
+  config.optimizer.lr = 1e-3;
+  config.lr_scheduler.warmup_steps = 2;
+  CHECK(learning_rate_line(config, {}) ==
+        "learning rate: 0.0005 at step 1, 0.001 at step 2, 5.556e-05 at step 20");
+  CHECK(learning_rate_line(config, {10, 10, RatesOfSaved{1e-4F, 0}}) ==
+        "learning rate: 0.0001 at step 10, 0.0006111 at step 11, 5.556e-05 at step 20");
+  config.training.steps = 1;
+  CHECK(learning_rate_line(config, {}) == "learning rate: 0.001 at step 1");
+}
+
+TEST_CASE("a start warns where the learning rate is not the checkpoint's, or is 0 before the end") {
+  JobConfig config;
+  config.training.steps = 20;
+  config.optimizer.lr = 1e-3;
+  config.lr_scheduler.warmup_steps = 2;
+  const float next = learning_rate(config, 10);
+  CHECK(learning_rate_warnings(config, {}).empty());
+  CHECK(learning_rate_warnings(config, {10, 10, RatesOfSaved{1e-3F, next}}).empty());
+  CHECK(learning_rate_warnings(config, {10, 10, RatesOfSaved{1e-4F, 0}}) ==
+        Lines{"the learning rate of step 11: 0 by the settings and the schedule of the checkpoint, 0.0006111 "
+              "now"});
+  config.lr_scheduler.total_steps = 8;
+  CHECK_THAT(learning_rate_warnings(config, {}).at(0),
+             ContainsSubstring("the learning rate is 0 from step 9 to the last one, 20; raise "));
+  config.optimizer.lr = 0;
+  CHECK(learning_rate_warnings(config, {}) ==
+        Lines{"the learning rate is 0 from step 1 to the last one, 20: optimizer.lr = 0"});
 }
 
 }  // namespace rondo
