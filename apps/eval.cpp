@@ -57,6 +57,7 @@ JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model
     Precision& dtype = config.training.dtype;
     if (dtype == Precision::float64) dtype = Precision::float32;  // float64 would override it
   }
+  if (options.document_attention) config.training.document_attention = true;
   config.training.tokenizer = tokenizer_of(options.model, options.tokenizer);
   if (validation.seq_len > most)
     throw Error(ExitCode::usage, fmt::format("eval: --seq-len {} must be at most model.max_seq_len = {}",
@@ -90,26 +91,25 @@ void prepare(Run& run, StoredModel& model) {
   }
 }
 
-// Returns the batches of one pass over the data, at least 1.
+// Returns the batches of one pass over the data. The last one may have fewer rows.
 std::int64_t all_batches(const Run& run) {
-  return std::max<std::int64_t>(
-      1, run.validation_data->summary().samples_per_epoch / run.config.validation.local_batch_size);
+  const std::int64_t rows = run.config.validation.local_batch_size;
+  return (run.validation_data->summary().samples_per_epoch + rows - 1) / rows;
 }
 
-struct Evaluation {
-  double loss_sum = 0;
-  std::int64_t tokens = 0;
-  double loss() const { return loss_sum / static_cast<double>(tokens); }
-};
-Evaluation evaluate(Run& run, std::int64_t batches) {
-  Evaluation evaluation;
+LossSum evaluate(Run& run, std::int64_t batches) {
+  LossSum sum;
   for (std::int64_t i = 0; i < batches; ++i) {
     const StepWatch::Span watched(*run.watch, progress::Doing::validating);
     const StepBatch batch = run.validation_data->next();
-    evaluation.loss_sum += run.runner->validate(batch) * static_cast<double>(batch.valid_tokens);
-    evaluation.tokens += batch.valid_tokens;
+    sum.add(run.runner->validate(batch));
   }
-  return evaluation;
+  if (sum.labels == 0)
+    throw Error(ExitCode::data,
+                fmt::format("eval: no row of \"{}\" has a label; with document attention the last token of a "
+                            "document has none",
+                            run.config.validation.dataset_path));
+  return sum;
 }
 
 }  // namespace
@@ -122,12 +122,13 @@ int run_eval(const std::vector<std::string>& args) {
   Run run(config, {});
   prepare(run, model);
   const bool all_data = !options->data.empty() || config.validation.steps < 0;
+  const std::int64_t most = all_batches(run);
   const std::int64_t batches =
-      options->batches.value_or(all_data ? all_batches(run) : batches_of_run(config, *options));
+      std::min(most, options->batches.value_or(all_data ? most : batches_of_run(config, *options)));
   const Stopwatch time;
-  const Evaluation evaluation = evaluate(run, batches);
+  const LossSum evaluation = evaluate(run, batches);
   fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",
-             json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens, batches,
+             json_number(evaluation.mean()), std::exp(evaluation.mean()), evaluation.labels, batches,
              config.validation.local_batch_size, config.validation.seq_len, precision_of(config),
              time.seconds());
   return 0;

@@ -54,6 +54,7 @@ struct EvalOptions {
   std::string tokenizer;  // argument of tokenizer_of
   std::optional<std::int64_t> seq_len, batch_size;
   std::optional<std::int64_t> batches;  // unset: all of `data`, or the run's number
+  bool document_attention = false;      // false: the run's
   std::string dtype;                    // compute dtype; "": the run's, or float32
 };
 

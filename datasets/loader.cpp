@@ -82,9 +82,15 @@ class SampleReader {
     }
   }
 
-  void read(std::int64_t number, std::int64_t* tokens, std::vector<std::int64_t>& starts) {
+  // Returns whether the sample counts. With `one_epoch`, one after the first epoch of its source does
+  // not, and a sample of that epoch is read in its place.
+  bool read(std::int64_t number, bool one_epoch, std::int64_t* tokens, std::vector<std::int64_t>& starts) {
     const Blend::Place place = blend_.place_of(number);
-    streams_[static_cast<std::size_t>(place.source)].read_sample(place.number, tokens, starts);
+    SampleStream& stream = streams_[static_cast<std::size_t>(place.source)];
+    const std::int64_t samples = stream.samples_per_epoch();
+    const bool counts = !one_epoch || place.number < samples;
+    stream.read_sample(counts ? place.number : place.number % samples, tokens, starts);
+    return counts;
   }
 
   std::uint64_t fingerprint() const {
@@ -146,7 +152,7 @@ class DataLoader::Impl {
  public:
   Impl(const DataOptions& options, const Tokenizer& tokenizer)
       : options_(checked(options)),
-        shuffle_(options_.shuffle && options_.split == Split::train),
+        shuffle_(options_.shuffle),
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
         samples_(options_, shuffle_, tokenizer),
         sample_(static_cast<std::size_t>(options_.seq_len) + 1),
@@ -196,8 +202,10 @@ class DataLoader::Impl {
       Batch& batch = out.microbatches.emplace_back(make_batch());
       for (std::int64_t b = 0; b < options_.local_batch; ++b) {
         if (stop.stop_requested()) return std::nullopt;
-        samples_.read(before_step_0_ + step * global_batch_ + first_row + b, sample_.data(), starts_);
+        const bool counts = samples_.read(before_step_0_ + step * global_batch_ + first_row + b,
+                                          options_.one_epoch, sample_.data(), starts_);
         fill_row(b, batch);
+        if (!counts) clear_labels(b, batch);
       }
       if (options_.document_attention)
         batch.cu_seqlens.resize(batch.tokens.size() + 1, static_cast<std::int32_t>(batch.tokens.size()));
@@ -241,6 +249,12 @@ class DataLoader::Impl {
       begin = start;
     }
     restart(begin, T);
+  }
+
+  void clear_labels(std::int64_t b, Batch& batch) const {
+    const auto row = batch.labels.begin() + b * options_.seq_len;
+    for (auto label = row; label != row + options_.seq_len; ++label)
+      batch.valid_tokens -= std::exchange(*label, kIgnoreLabel) != kIgnoreLabel;
   }
 
   // Returns this rank's tokens of a batch of whole rows.

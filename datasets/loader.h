@@ -11,7 +11,8 @@
 //      global batch continues with the sample after its last one. Sample g has epoch g / samples
 //      and place g % samples. A permutation drawn from (seed, epoch) maps places to samples, so
 //      that neighbouring windows of one long document do not share a batch. With `shuffle` off
-//      both orders are natural. Validation is never shuffled.
+//      both orders are natural. Validation draws its samples in the same way, with a seed of its own,
+//      so its rows are the same in every run, and are of all documents.
 //   4. global_batch = dp_size * local_batch * accumulation. Microbatch m of rank r holds rows
 //      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in
 //      a step.
@@ -51,7 +52,9 @@ struct DataOptions {
   Split split = Split::train;
   double holdout_fraction = 0.0;  // fraction of the documents in the validation split, in [0, 1)
   std::uint64_t seed = 42;
-  bool shuffle = true;       // ignored for validation
+  bool shuffle = true;
+  // Ends after one epoch: rows after it have no labels. With weights, each entry ends by itself.
+  bool one_epoch = false;
   std::int64_t seq_len = 0;  // T, at least 1
   std::int64_t local_batch = 1;
   std::int64_t accumulation = 1;  // microbatches per step

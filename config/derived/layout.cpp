@@ -48,8 +48,9 @@ std::vector<std::pair<std::string, std::int64_t>> named_degrees(const Mesh& mesh
 
 std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples) {
   const Validation& v = config.validation;
-  return v.steps != -1 ? v.steps
-                       : std::max<std::int64_t>(1, samples / (v.local_batch_size * layout.data_parallel()));
+  const std::int64_t rows = v.local_batch_size * layout.data_parallel();
+  const std::int64_t most = std::max<std::int64_t>(1, (samples + rows - 1) / rows);
+  return v.steps == -1 ? most : std::min(v.steps, most);
 }
 
 }  // namespace rondo

@@ -27,7 +27,8 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 // Returns the degrees with the names of plans and checkpoints: {"data_parallel_shard", 8}, ...
 std::vector<std::pair<std::string, std::int64_t>> named_degrees(const Mesh& mesh);
 
-// Returns the steps of one validation over `samples` samples, at least 1.
+// Returns the steps of one validation over `samples` samples: validation.steps, but no more than
+// read each sample once; at least 1. The last step may have fewer rows.
 std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples);
 
 }  // namespace rondo

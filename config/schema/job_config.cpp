@@ -322,7 +322,7 @@ const Fields& Validation::fields() {
       field("freq", &V::freq, "training steps between validations",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
       field("steps", &V::steps,
-            "steps of one validation, equal on all ranks; -1: as many whole batches as the data has",
+            "steps of one validation, equal on all ranks and at most once through the data; -1: all the data",
             {.minimum = -1, .maximum = kMaxSteps, .unit = "steps", .check = minus_one_or_positive}),
   };
   return list;

@@ -331,14 +331,15 @@ TEST_CASE("a data set is a path, a name with a path, or a name whose data lies i
   }
 }
 
-TEST_CASE("validation.steps = -1 is the whole batches of the data, and at least one") {
+TEST_CASE("a validation reads its data once, and with validation.steps = -1 all of it") {
   JobConfig config =
       load_text("validation.enable = true\nvalidation.steps = -1\nvalidation.local_batch_size = 4\n");
   const rondo::Layout layout = resolve_layout(config, 3);
-  CHECK(validation_steps(config, layout, 100) == 8);
-  CHECK(validation_steps(config, layout, 11) == 1);
+  CHECK(validation_steps(config, layout, 100) == 9);
+  CHECK((validation_steps(config, layout, 96) == 8 && validation_steps(config, layout, 11) == 1));
   config.validation.steps = 5;
   CHECK(validation_steps(config, layout, 100) == 5);
+  CHECK(validation_steps(config, layout, 30) == 3);
 }
 
 TEST_CASE("the flags of torchtitan's own runs with context parallelism give their layouts") {

@@ -334,13 +334,14 @@ TEST_CASE("train and validation are disjoint, cover all documents, and do not de
   CHECK(count(one, Split::validation, 0.99, 1).first > 190);
 }
 
-TEST_CASE("validation is a fixed sequence in natural order") {
+TEST_CASE("without shuffling a split is a fixed sequence in natural order") {
   std::mt19937 random(7);
   TempFolder folder;
   write_documents(folder, 30, random);
   DataOptions options = options_for(folder, 8);
   options.split = Split::validation;
   options.holdout_fraction = 0.5;
+  options.shuffle = false;
   const std::vector<Row> rows = epoch_rows(options, 0);
   options.seed = 1;
   CHECK(epoch_rows(options, 0) == rows);
@@ -396,4 +397,28 @@ TEST_CASE("a loader can be destroyed with steps prepared, in preparation or neve
     for (auto steps = random() % 4; steps > 0; --steps) loader.next();
     if (random() % 2 == 0) loader.seek(5);
   }
+}
+
+TEST_CASE("with one_epoch every sample has its labels once, and later rows have none") {
+  std::mt19937 random(8);
+  TempFolder folder;
+  write_documents(folder, 30, random);
+  DataOptions options = options_for(folder, 16);
+  options.one_epoch = true;
+  options.local_batch = 4;
+  DataLoader loader(options, kTokenizer);
+  const std::int64_t samples = loader.summary().samples_per_epoch;
+  const std::int64_t steps = (samples + 3) / 4;
+  REQUIRE(samples % 4 != 0);
+  std::set<Row> rows;
+  std::int64_t labels = 0;
+  for (std::int64_t step = 0; step < steps + 2; ++step) {
+    const StepBatch batch = loader.next();
+    labels += batch.valid_tokens;
+    for (const Row& row : rows_of(batch.microbatches[0], 16))
+      if (row.back() != kIgnoreLabel) rows.insert(row);
+    if (step >= steps) CHECK(batch.valid_tokens == 0);
+  }
+  CHECK(labels == samples * 16);
+  CHECK(std::ssize(rows) == samples);
 }

@@ -363,14 +363,15 @@ void Report::go_on() {
   for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now);
 }
 
-void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
+void Report::validation_done(std::int64_t step, std::optional<double> loss, std::int64_t tokens) {
   go_on();
   if (held_) held_->validation_loss = loss;
   write_held();
-  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
+  if (!loss) return;
+  ValidationMetrics m{step, *loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
   log_info(console_line(m, style(std::nullopt)));
-  folder_.event("validation", {{"step", step}, {"loss", loss}});
+  folder_.event("validation", {{"step", step}, {"loss", *loss}});
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }
 

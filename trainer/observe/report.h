@@ -72,8 +72,8 @@ class Report {
   // The clocks stop between these two, during validation and saves.
   void pause();
   void go_on();
-  // Also calls go_on().
-  void validation_done(std::int64_t step, double loss, std::int64_t tokens);
+  // Also calls go_on(). `loss`: nullopt if the validation was skipped.
+  void validation_done(std::int64_t step, std::optional<double> loss, std::int64_t tokens);
 
   // Reports that the run ends after a step, its last one or an earlier one. `schedule_step`: the step
   // of the schedule that would come next. `last_saved_step`: -1 without a save.

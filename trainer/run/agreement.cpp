@@ -15,6 +15,7 @@ namespace rondo {
 
 Agreement request_of_rank(StopRequests* requests, const Telemetry& telemetry, const BatchFeed& feed) {
   Agreement own;
+  own.labels = feed.labels();
   if (requests != nullptr) own.request = requests->look();
   own.signal = stop_requested().value_or(0);
   if (own.signal != 0) own.request = StopRequest::signal;
@@ -28,10 +29,10 @@ Agreement agree(Run& run, const Agreement& own, Saves& saves, Guards& guards) {
   const StepWatch::Span watched(*run.watch, progress::Doing::agreeing);
   const Stopwatch waiting;
   const std::vector<std::int64_t> maxima =
-      run.groups->maximum({static_cast<std::int64_t>(own.request), own.signal, saves.writing()});
+      run.groups->maximum({static_cast<std::int64_t>(own.request), own.signal, saves.writing(), own.labels});
   guards.waited(waiting.seconds());
   if (maxima[2] == 0) saves.settle();
-  return {static_cast<StopRequest>(maxima[0]), static_cast<int>(maxima[1])};
+  return {static_cast<StopRequest>(maxima[0]), static_cast<int>(maxima[1]), maxima[3]};
 }
 
 }  // namespace rondo

@@ -17,7 +17,8 @@ struct Run;
 // The most urgent request of one rank, or of all.
 struct Agreement {
   StopRequest request = StopRequest::none;
-  int signal = 0;  // with StopRequest::signal
+  int signal = 0;           // with StopRequest::signal
+  std::int64_t labels = 0;  // of the next batch, on the rank that has the most
 
   bool stops() const { return request > StopRequest::save; }
   bool saves() const { return request == StopRequest::save; }

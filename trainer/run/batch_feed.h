@@ -18,6 +18,13 @@ class BatchFeed {
   // Reads the next training batch. Before the first step it throws errors, since nothing is
   // lost yet.
   void fetch();
+  // Returns the labels of this batch, on this rank; 0 with trouble().
+  std::int64_t labels() const { return trouble_ ? 0 : batch_.valid_tokens; }
+  // Says whether the batch has labels on any rank. Without them the losses of the step add up to 0;
+  // its divisor becomes 1 on each rank, so that loss and gradients are 0, too.
+  void expect_labels(bool any) {
+    if (!any) batch_.valid_tokens = 1;
+  }
   // Returns the batch that `fetch` read. REQUIRES: no trouble().
   StepBatch take() { return std::move(batch_); }
   double wait_s() const { return wait_s_; }  // duration of `fetch`

@@ -63,7 +63,7 @@ Run::Run(const JobConfig& config, const RankEnvironment& environment)
       matmuls(matmul_table(config)) {}
 
 bool Run::validates(std::int64_t step) const {
-  return config.validation.enable && (step == 1 || step % config.validation.freq == 0);
+  return config.validation.enable && (step == 1 || step == last_step() || step % config.validation.freq == 0);
 }
 
 std::vector<std::string> Run::settings() const {

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <string>
+
 #include "support/log.h"
 #include "trainer/step/from_config.h"
 
@@ -28,12 +31,23 @@ bool Trainer::prepare() {
   telemetry_(&Report::log_data, run_.data->summary(),
              run_.validation_data ? &run_.validation_data->summary() : nullptr, saves_.start().step,
              saves_.start().tokens_seen);
+  if (const std::string note = validation_note(); !note.empty()) telemetry_.info(note);
   compile(run_, telemetry_);
   init_process_groups(run_, telemetry_);
   init_state(run_, on_hang_);
   steps_.emplace(run_, guards_, telemetry_);
   if (telemetry_.is_writer()) requests_.emplace(run_.config.job, started_);
   return true;
+}
+
+std::string Trainer::validation_note() const {
+  if (!run_.validation_data) return "";
+  const std::int64_t requested = run_.config.validation.steps,
+                     steps = validation_steps(run_.config, run_.layout,
+                                              run_.validation_data->summary().samples_per_epoch);
+  if (requested <= steps) return "";
+  return fmt::format("validation: {} step{} read its data once, fewer than validation.steps = {}", steps,
+                     steps == 1 ? "" : "s", requested);
 }
 
 std::optional<Stop> Trainer::train() {
@@ -54,7 +68,10 @@ std::optional<Stop> Trainer::train() {
 
 std::optional<Stop> Trainer::loop() {
   const progress::Work in_the_loop(progress::Doing::between_steps);
-  if (!run_.is_over()) feed_.fetch();
+  if (!run_.is_over()) {
+    feed_.fetch();
+    expect_labels(run_.groups->maximum({feed_.labels()})[0]);
+  }
   while (!run_.is_over()) {
     steps_->begin(feed_);
     if (run_.validates(run_.progress.step)) validate();
@@ -63,9 +80,21 @@ std::optional<Stop> Trainer::loop() {
     if (run_.is_over()) break;
     if (agreement.stops()) return stop(agreement);
     if (agreement.saves() || saves_.due()) save();
+    expect_labels(agreement.labels);
   }
   finish();
   return std::nullopt;
+}
+
+// `labels`: of the next step, on the rank that has the most. Warns of the 1st, 2nd, 4th, ... step
+// without any.
+void Trainer::expect_labels(std::int64_t labels) {
+  feed_.expect_labels(labels > 0);
+  if (labels > 0 || !std::has_single_bit(++steps_without_labels_)) return;
+  telemetry_.warn(fmt::format(
+      "step {} has no label, so its loss and its gradients are 0 ({} such step{} since the start); with "
+      "training.document_attention the last token of a document has no label",
+      run_.progress.step + 1, steps_without_labels_, steps_without_labels_ == 1 ? "" : "s"));
 }
 
 Agreement Trainer::agree() {
@@ -85,21 +114,22 @@ void Trainer::validate() {
   run_.validation_data->seek(0);
   const std::int64_t steps =
       validation_steps(run_.config, run_.layout, run_.validation_data->summary().samples_per_epoch);
-  double sum = 0;
+  LossSum sum;
   std::int64_t tokens = 0;
+  const auto skip = [&](const std::string& why) {
+    if (!why.empty()) log_warning("validation is skipped: " + why);
+    telemetry_(&Report::validation_done, run_.progress.step, std::nullopt, tokens);
+  };
   for (std::int64_t i = 0; i < steps; ++i) {
     const StepWatch::Span watched(*run_.watch, progress::Doing::validating);
     const std::optional<StepBatch> batch = feed_.read(*run_.validation_data);
-    if (run_.groups->maximum({!batch})[0] != 0) {
-      if (!batch) log_warning(fmt::format("validation is skipped: {}", feed_.trouble()->what()));
-      telemetry_(&Report::go_on);
-      return;
-    }
-    sum += run_.runner->validate(*batch);
+    if (run_.groups->maximum({!batch})[0] != 0) return skip(batch ? "" : feed_.trouble()->what());
+    sum.add(run_.runner->validate(*batch));
     run_.groups->refuse_failed();
     tokens += batch->tokens;
   }
-  telemetry_(&Report::validation_done, run_.progress.step, sum / static_cast<double>(steps), tokens);
+  if (sum.labels == 0) return skip(telemetry_.is_writer() ? "no row of it has a label" : "");
+  telemetry_(&Report::validation_done, run_.progress.step, sum.mean(), tokens);
 }
 
 // Compares replicas first, since a checkpoint has the state of one of them.

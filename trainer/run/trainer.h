@@ -57,6 +57,8 @@ class Trainer {
 
  private:
   std::optional<Stop> loop();
+  std::string validation_note() const;
+  void expect_labels(std::int64_t labels);
   void validate();
   void save();
   Agreement agree();
@@ -73,6 +75,7 @@ class Trainer {
   BatchFeed feed_;
   std::optional<StepsInFlight> steps_;    // present after the program is compiled
   std::optional<StopRequests> requests_;  // present on rank 0
+  std::uint64_t steps_without_labels_ = 0;
 };
 
 }  // namespace rondo

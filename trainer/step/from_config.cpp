@@ -205,9 +205,14 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   return o;
 }
 
+// Is not debug.seed, so that runs with different seeds validate the same rows.
+constexpr std::uint64_t kValidationSeed = 0;
+
 DataOptions validation_data(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
   DataOptions o = training_data(c, layout, environment);
-  o.shuffle = false;
+  o.shuffle = true;
+  o.one_epoch = true;
+  o.seed = kValidationSeed;
   if (const std::string path = validation_path(c); path.empty()) {
     o.split = Split::validation;
   } else {

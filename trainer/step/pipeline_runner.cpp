@@ -178,7 +178,7 @@ void PipelineRunner::finish(const Action& compute) {
   gradients_.erase({compute.stage, compute.microbatch});
 }
 
-Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
+Tensor PipelineRunner::validate(const Batch& batch) {
   Tensor hidden, loss;
   std::vector<Message> sending;
   for (const auto& own : stages_) {
@@ -190,7 +190,7 @@ Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
       const PathScope scope("pipeline.validate." + print(incoming));
       receive(hidden, edge(incoming)).wait();
     }
-    const Tensor& output = own->validate(batch, valid_tokens, hidden);
+    const Tensor& output = own->validate(batch, hidden);
     if (own->has_head()) {
       loss = output;
       continue;

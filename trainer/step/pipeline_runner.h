@@ -32,8 +32,8 @@ class PipelineRunner {
 
   // Runs all microbatches of a step. Throws Error(peer) if another rank is lost.
   void run(const StepBatch& batch);
-  // Returns this rank's share of the loss of a batch: [], 0 without a head.
-  at::Tensor validate(const Batch& batch, std::int64_t valid_tokens);
+  // Returns this rank's sum of the losses of a batch: [], 0 without a head.
+  at::Tensor validate(const Batch& batch);
   // Returns how often a step runs each executor.
   std::map<const Executor*, std::int64_t> runs_of_a_step() const;
 

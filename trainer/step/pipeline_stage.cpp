@@ -113,8 +113,8 @@ void PipelineStage::wait_for_room(ir::Body body, std::int32_t microbatch) {
   if (body == ir::Body::backward || body == ir::Body::backward_input) slot.sending_gradient.wait();
 }
 
-const Tensor& PipelineStage::validate(const Batch& batch, std::int64_t valid_tokens, const Tensor& hidden) {
-  const BatchSource source{.microbatch = &batch, .valid_tokens = valid_tokens, .received_hidden = hidden};
+const Tensor& PipelineStage::validate(const Batch& batch, const Tensor& hidden) {
+  const BatchSource source{.microbatch = &batch, .received_hidden = hidden};
   validate_->run(source.tensors(compiled_.validate->function()));
   return validated_.begin()->second;
 }

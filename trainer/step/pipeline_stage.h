@@ -52,7 +52,7 @@ class PipelineStage {
   at::Tensor state_tensor(const StepInput& input, std::int32_t microbatch) const;
   std::int32_t slot_number(std::int32_t microbatch) const;
   // Writes kSentHidden or BatchTensor::stage_loss, and returns it.
-  const at::Tensor& validate(const Batch& batch, std::int64_t valid_tokens, const at::Tensor& hidden);
+  const at::Tensor& validate(const Batch& batch, const at::Tensor& hidden);
 
   // Return the tensor kSentHidden or kSentGradient, and the message that sends it.
   const at::Tensor& sent(const std::string& name, std::int32_t microbatch);

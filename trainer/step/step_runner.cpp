@@ -151,14 +151,15 @@ std::optional<ReplayStats> StepRunner::replay_stats() const {
   return stats;
 }
 
-double StepRunner::validate(const StepBatch& batch) {
+LossSum StepRunner::validate(const StepBatch& batch) {
   const Batch& rows = batch.microbatches[0];
   BatchSource source{.microbatch = &rows, .valid_tokens = batch.valid_tokens};
-  if (pipeline_) source.stage_loss = pipeline_->validate(rows, batch.valid_tokens);
+  if (pipeline_) source.stage_loss = pipeline_->validate(rows);
   const CompiledStep* const function = program_.validation.front().function;
   const std::vector<at::Tensor> results =
       bound_.at(function).executor->run(source.tensors(function->function()));
-  return read(function->function(), results, row_of(results).cpu()).loss;
+  const auto numbers = by_name(function->function(), results, row_of(results).cpu());
+  return {numbers.at(kLoss).at(0), std::llround(numbers.at(kLabels).at(0))};
 }
 
 }  // namespace rondo

@@ -37,6 +37,19 @@ struct StepResult {
   bool skipped = false;                       // because of dropped tokens alone
 };
 
+// The losses of some labels, added. A mean is one division, after all sums.
+struct LossSum {
+  double losses = 0;
+  std::int64_t labels = 0;
+
+  void add(const LossSum& more) {
+    losses += more.losses;
+    labels += more.labels;
+  }
+  // REQUIRES: labels > 0.
+  double mean() const { return losses / static_cast<double>(labels); }
+};
+
 class StepRunner {
  public:
   // `program` must outlive this. `shared` comes from share_resources(program.all(), ...).
@@ -52,8 +65,8 @@ class StepRunner {
     begin(std::move(batch), learning_rate);
     return finish();
   }
-  // Returns the loss of the batch.
-  double validate(const StepBatch& batch);
+  // Returns the losses of a batch over all ranks.
+  LossSum validate(const StepBatch& batch);
   // Returns the counts of one step over all its calls, complete after two steps; nullopt unless
   // steps are replayed.
   std::optional<ReplayStats> replay_stats() const;

@@ -53,7 +53,8 @@ void train(const SmallJob& job, StepRunner& runner, std::vector<double>& numbers
     numbers.insert(numbers.end(), {r.loss, r.grad_norm, r.finite ? 1.0 : 0.0, r.load_imbalance.value_or(0)});
     numbers.insert(numbers.end(), r.tokens_per_expert.begin(), r.tokens_per_expert.end());
   }
-  numbers.push_back(runner.validate(batch_of(job, 1, 9)));
+  const LossSum validation = runner.validate(batch_of(job, 1, 9));
+  numbers.insert(numbers.end(), {validation.losses, static_cast<double>(validation.labels)});
 }
 Outcome run(const SmallJob& job, ExecutorKind kind, c10::Device device) {
   const StepProgram compiled = job.compile(kind);

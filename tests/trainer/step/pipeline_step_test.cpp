@@ -74,7 +74,7 @@ Trained train(const SmallJob& job, const StepProgram& compiled) {
     trained.numbers.insert(trained.numbers.end(), {result.loss, result.grad_norm});
     for (const float tokens : result.tokens_per_expert) trained.numbers.push_back(tokens);
   }
-  trained.numbers.push_back(runner.validate(batch_of(job, 1, 99)));
+  trained.numbers.push_back(runner.validate(batch_of(job, 1, 99)).losses);
   for (const StatePart& part : state.parts()) trained.state[part.name] = part.tensor.clone();
   return trained;
 }

@@ -25,7 +25,7 @@ enum class BatchTensor : std::uint8_t {
   // On the device, computed by another function.
   received_hidden,    // [N, dim], from the previous stage
   received_gradient,  // [N, dim], from the next stage
-  stage_loss,         // [], the rank's share of a validation loss; 0 without a head
+  stage_loss,         // [], the rank's losses of a validation batch, added; 0 without a head
 };
 
 // Returns the name of the input in every function that reads it: "document_borders".

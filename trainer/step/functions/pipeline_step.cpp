@@ -20,7 +20,7 @@ StepFunction make_stage_validate(const StepContextPtr& step) {
                                             step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums())
                                  : b.add(stream(*step, kSentHidden, ir::InputKind::saved,
                                                 o.validation_batch_size, o.validation_seq_len));
-  const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
+  const BatchInputs batch = validation_batch(b, *step);
   b.update(output);
   return b.build("validate_" + step->stage, [=](const Tensors& inputs, StepOutputs& outputs) {
     outputs.update(output, evaluate(*step, batch, parameters, inputs));
@@ -31,10 +31,13 @@ StepFunction make_validate_total(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
   const std::size_t loss =
       b.batch(BatchTensor::stage_loss, step->sums(), {}, step->sharding.over(kTokenAxes, ir::kPartialSum));
+  const std::size_t valid_tokens = valid_tokens_input(b, *step);
   b.result(kLoss);
-  return b.build("validate", [step, loss](const Tensors& inputs, StepOutputs& outputs) {
+  b.result(kLabels);
+  return b.build("validate", [=](const Tensors& inputs, StepOutputs& outputs) {
     const c10::AutoGradMode no_gradients(false);
     outputs.result(kLoss, total_loss(step->options.mesh, inputs[loss]));
+    outputs.result(kLabels, total_labels(step->options.mesh, inputs[valid_tokens]));
   });
 }
 

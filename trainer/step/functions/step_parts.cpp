@@ -121,19 +121,20 @@ Tensor all_valid(const Mesh& mesh, const Tensor& valid_tokens, at::ScalarType dt
   return sum_over_ranks(mesh, kTokenAxes, valid_tokens).to(dtype);
 }
 
-// Returns the share of this rank's batch in the mean loss: the sum over its valid tokens, divided
-// by the valid tokens of all batches of the step.
+// Returns the sum over the labels of this rank's batch. With `valid_tokens`, divides it by the valid
+// tokens of all batches of the step.
 Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& logits_BTV,
                const Tensor& labels_BT, const Tensor& valid_tokens) {
   ModuleScope scope("loss");
   const Tensor logits = logits_BTV.view({-1, logits_BTV.size(-1)});
   const Tensor labels = labels_BT.view({-1});
   const Tensor sum = ranks.sequence->cross_entropy(logits, labels, step.model->vocabulary(), kIgnoreLabel);
+  if (!valid_tokens.defined()) return sum;
   return sum / all_valid(step.options.mesh, valid_tokens, sum.scalar_type());
 }
 
-// Returns a head that computes this share from hidden states, `rows` rows at a time. It runs in the
-// scope of the head.
+// Returns a head that computes the same from hidden states, `rows` rows at a time. It runs in the
+// scope of the head. A sum has no gradients.
 decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const RankContext& ranks,
                                              const Tensor& labels_BT, const Tensor& valid_tokens,
                                              std::int64_t rows) {
@@ -143,7 +144,7 @@ decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const Rank
   return [mesh = step.options.mesh, sequence = ranks.sequence, labels = labels_BT.view({-1}), valid_tokens,
           rows, gradients](const Tensor& h_TD, const Tensor& weight_VD) {
     Tensor valid, gradient;
-    {
+    if (valid_tokens.defined()) {
       const PathScope scope("loss");
       valid = all_valid(mesh, valid_tokens, sum_dtype(h_TD));
       gradient = at::ones_like(valid) / valid;  // of a sum that is divided by `valid`
@@ -151,18 +152,19 @@ decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const Rank
     const Tensor sum =
         sequence->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows, gradients);
     const PathScope scope("loss");
-    return sum / valid;
+    return valid.defined() ? sum / valid : sum;
   };
 }
 
 Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, ForwardInputs& forward,
                       const BatchInputs& at_input, const Tensors& inputs) {
+  const Tensor valid_tokens =
+      step.head && at_input.loss == LossOf::step ? inputs[at_input.valid_tokens] : Tensor();
   if (at_input.loss_rows > 0)
-    forward.head = loss_in_chunks(step, ranks, inputs[at_input.labels], inputs[at_input.valid_tokens],
-                                  at_input.loss_rows);
+    forward.head = loss_in_chunks(step, ranks, inputs[at_input.labels], valid_tokens, at_input.loss_rows);
   const Tensor made = step.model->forward(ranks, forward);
   if (forward.head) return made;
-  if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
+  if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], valid_tokens);
   // A stage without layers must return a tensor other than its input.
   return step.parameters.empty() ? made.clone() : made;
 }
@@ -221,9 +223,9 @@ StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, co
   return made;
 }
 
-BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows,
+BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, LossOf loss, std::int64_t rows,
                          std::int64_t whole_length)
-    : rows(rows), length(whole_length / step.options.mesh.degree(Axis::cp)) {
+    : loss(loss), rows(rows), length(whole_length / step.options.mesh.degree(Axis::cp)) {
   const TrainStepOptions& o = step.options;
   const auto over = [&](const Axes& axes, ir::Placement p) { return step.sharding.over(axes, p); };
   // Except in attention, a rank's part of a row is treated as a row.
@@ -246,15 +248,23 @@ BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int6
   if (o.document_attention)
     borders = b.batch(BatchTensor::document_borders, ir::DType::i32, {rows * whole_length + 1},
                       over(kDataAxes, ir::kLocal));
-  if (step.head)
-    valid_tokens = b.batch(BatchTensor::valid_tokens, ir::DType::f32, {}, over(kTokenAxes, ir::kPartialSum));
+  if (step.head && loss == LossOf::step) valid_tokens = valid_tokens_input(b, step);
   std::string note;
   loss_rows = choose_loss_rows(step, rows * length, note);
   if (!note.empty()) b.function.notes.push_back(note);
 }
 
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step) {
-  return {b, step, step.options.local_batch_size, step.options.seq_len};
+  return {b, step, LossOf::step, step.options.local_batch_size, step.options.seq_len};
+}
+
+BatchInputs validation_batch(SignatureBuilder& b, const StepContext& step) {
+  return {b, step, LossOf::labels, step.options.validation_batch_size, step.options.validation_seq_len};
+}
+
+std::size_t valid_tokens_input(SignatureBuilder& b, const StepContext& step) {
+  return b.batch(BatchTensor::valid_tokens, ir::DType::f32, {},
+                 step.sharding.over(kTokenAxes, ir::kPartialSum));
 }
 
 StepInput stream(const StepContext& step, const std::string& name, ir::InputKind kind, std::int64_t rows,

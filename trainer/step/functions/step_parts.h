@@ -58,18 +58,27 @@ using Decoders = std::vector<std::shared_ptr<const Decoder>>;
 StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
                                  const StageEnds& ends, const TrainStepOptions& options);
 
+// The loss of a batch: its share of the mean over the labels of the step, or the sum over its labels.
+enum class LossOf : std::uint8_t { step, labels };
+
 // The positions of the batch inputs of a stage, for forward and backward.
 struct BatchInputs {
+  LossOf loss;
   Range buffers, expert_biases;
   std::size_t tokens = 0, labels = 0, positions = 0, query_positions = 0, key_positions = 0, borders = 0,
-              valid_tokens = 0;
-  std::size_t hidden = 0;  // BatchTensor::received_hidden
+              valid_tokens = 0;  // with LossOf::step
+  std::size_t hidden = 0;        // BatchTensor::received_hidden
   std::int64_t rows, length;
   std::int64_t loss_rows = 0;  // whose logits are in memory at a time; 0: all
 
-  BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows, std::int64_t length);
+  BatchInputs(SignatureBuilder& b, const StepContext& step, LossOf loss, std::int64_t rows,
+              std::int64_t length);
 };
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step);
+// The inputs of a validation: the rows of a batch, whose losses are added.
+BatchInputs validation_batch(SignatureBuilder& b, const StepContext& step);
+// The input for the labels of this rank that count: f32 [].
+std::size_t valid_tokens_input(SignatureBuilder& b, const StepContext& step);
 // The input for hidden states or gradients between two stages, for `rows` rows of `length` tokens
 // each.
 StepInput stream(const StepContext& step, const std::string& name, ir::InputKind kind, std::int64_t rows,
@@ -98,7 +107,8 @@ struct Wanted {
 };
 Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const at::Tensor& gradient,
                      Wanted wanted, bool keep = false);
-// Returns the loss of a batch, or the hidden states that the stage sends, without gradients.
+// Returns the loss of a batch on this rank, or the hidden states that the stage sends, without
+// gradients.
 at::Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
                     const Tensors& inputs);
 

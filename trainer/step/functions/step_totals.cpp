@@ -129,7 +129,11 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
 }
 
 Tensor total_loss(const Mesh& mesh, const Tensor& loss) {
-  return counted_once(sum_over_ranks(mesh, kAllAxes, loss), mesh.degree(Axis::tp));
+  return counted_once(sum_over_ranks(mesh, kAllAxes, loss.to(at::kDouble)), mesh.degree(Axis::tp));
+}
+
+Tensor total_labels(const Mesh& mesh, const Tensor& valid_tokens) {
+  return sum_over_ranks(mesh, kTokenAxes, valid_tokens.to(at::kDouble));
 }
 
 }  // namespace rondo

@@ -58,7 +58,9 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
                         const std::vector<at::Tensor>& gradients, const Runs& parameters,
                         const at::Tensor& halted);
 
-// Returns the loss of a batch over all ranks from this rank's share.
+// Returns the loss of a batch over all ranks, f64, from this rank's sum.
 at::Tensor total_loss(const Mesh& mesh, const at::Tensor& loss);
+// Returns the labels of a batch over all ranks, f64, from this rank's count.
+at::Tensor total_labels(const Mesh& mesh, const at::Tensor& valid_tokens);
 
 }  // namespace rondo

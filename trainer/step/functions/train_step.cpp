@@ -32,13 +32,15 @@ StepFunction make_single(const StepContextPtr& step) {
 StepFunction make_validate(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
   const Range parameters = b.parameters();
-  const TrainStepOptions& o = step->options;
-  const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
+  const BatchInputs batch = validation_batch(b, *step);
+  const std::size_t valid_tokens = valid_tokens_input(b, *step);
   b.result(kLoss);
+  b.result(kLabels);
   return b.build("validate", [=](const Tensors& inputs, StepOutputs& outputs) {
     const Tensor loss = evaluate(*step, batch, parameters, inputs);
     const c10::AutoGradMode no_gradients(false);
     outputs.result(kLoss, total_loss(step->options.mesh, loss));
+    outputs.result(kLabels, total_labels(step->options.mesh, inputs[valid_tokens]));
   });
 }
 

@@ -77,6 +77,8 @@ struct TrainStepOptions {
 
 // Names of plain results.
 inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
+// Of `validate`: the labels whose losses kLoss adds, over all ranks.
+inline const std::string kLabels = "labels";
 // With routers: the tokens of the fullest expert over the mean, in the layer where this is largest.
 inline const std::string kLoadImbalance = "load_imbalance";
 // With routers: the tokens that each router sent to each expert, over all ranks and microbatches,
@@ -101,7 +103,7 @@ struct TrainStepFunctions {
   std::optional<StepFunction> update;  // applies the accumulated gradients; absent with one microbatch
   // `microbatch` with room for all tokens of all experts; absent if steps are not repeated.
   std::optional<StepFunction> repeat;
-  StepFunction validate;  // the loss of one batch, with room for all tokens
+  StepFunction validate;  // the sum of losses of one batch and its labels, with room for all tokens
 };
 
 // Rows of the tables of the model (RoPE).
