@@ -165,16 +165,19 @@ void check_position(const JsonView& whole, const Manifest& manifest) {
   else
     for (const auto& [part, step] : parts.object().items()) parts.child(step, part).integer(-1, kMaxSteps);
   if (has(train, "begun")) text(train, "begun");
-  data.has_only({"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"});
+  data.has_only({"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"}, {"content"});
   integer(data, "step", 0, kMaxSteps);
   integer(data, "sample", 0, kMaxCount);
   integer(data, "seq_len", 1, kMaxSeqLen);
   if (const JsonView seed = data.at("seed"); !seed.raw().is_number_unsigned())
     seed.refuse("must be a whole number of at least 0");
   data.at("shuffle").boolean();
-  const std::string& fingerprint = text(data, "fingerprint");
-  if (fingerprint.size() != 16 || fingerprint.find_first_not_of("0123456789abcdef") != std::string::npos)
-    data.at("fingerprint").refuse("must be 16 hexadecimal digits");
+  for (const char* key : {"fingerprint", "content"}) {
+    if (!has(data, key) && key == std::string_view("content")) continue;
+    const std::string& hash = text(data, key);
+    if (hash.size() != 16 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)
+      data.at(key).refuse("must be 16 hexadecimal digits");
+  }
 }
 
 Kind parse_kind(const JsonView& view) {

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "datasets/blend.h"
+#include "datasets/documents/content.h"
 #include "datasets/documents/files.h"
 #include "datasets/documents/order.h"
 #include "datasets/open_source.h"
@@ -34,6 +35,7 @@ namespace rondo {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAtReads{500};
+constexpr std::int64_t kContentBlocks = 256;  // 1 MiB, whatever the size of the data
 
 // Returns the predicate for the documents of the split.
 std::function<bool(std::int64_t)> split_of(const TokenSource& source, const DataOptions& options) {
@@ -102,6 +104,13 @@ class SampleReader {
     return hash;
   }
 
+  std::uint64_t content() const {
+    std::uint64_t hash = 0;
+    for (std::size_t k = 0; k < sources_.size(); ++k)
+      hash = mix64(hash ^ sources_[k]->content(share_of_blocks(kContentBlocks, k, sources_.size())));
+    return hash;
+  }
+
   DataSummary summary(std::int64_t global_batch) const {
     DataSummary sum;
     for (std::size_t k = 0; k < streams_.size(); ++k) {
@@ -158,7 +167,8 @@ class DataLoader::Impl {
         sample_(static_cast<std::size_t>(options_.seq_len) + 1),
         split_(options_.context, options_.seq_len),
         summary_(samples_.summary(global_batch_)),
-        fingerprint_(samples_.fingerprint()) {
+        fingerprint_(samples_.fingerprint()),
+        content_(samples_.content()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
       log_sources(summary_);
   }
@@ -185,8 +195,10 @@ class DataLoader::Impl {
   }
 
   DataState state() const {
-    return {step_,       before_step_0_ + step_ * global_batch_, options_.seed, options_.seq_len, shuffle_,
-            fingerprint_};
+    return {step_,         before_step_0_ + step_ * global_batch_,
+            options_.seed, options_.seq_len,
+            shuffle_,      fingerprint_,
+            content_};
   }
   const DataSummary& summary() const { return summary_; }
 
@@ -321,7 +333,7 @@ class DataLoader::Impl {
   std::vector<std::int64_t> sample_, starts_;
   ContextSplit split_;
   const DataSummary summary_;
-  const std::uint64_t fingerprint_;
+  const std::uint64_t fingerprint_, content_;
   std::int64_t step_ = 0;  // the step that next() returns next
 
   std::mutex mutex_;  // guards prepared_ and failure_

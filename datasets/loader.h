@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,11 +100,13 @@ struct DataState {
   std::int64_t seq_len = 0;
   bool shuffle = true;
   std::uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
+  // Of the content of the files, by samples; nullopt: a state of a version without it.
+  std::optional<std::uint64_t> content{};
   bool operator==(const DataState&) const = default;
 };
 
 // Throws Error(data) naming every field in which a saved state differs from this run's. `step` and
-// `sample` are not compared.
+// `sample` are not compared, and the content only if both have it.
 void check_same_data(const DataState& saved, const DataState& current);
 
 // Counts of the data, for the log. `files` are text, JSONL, packed corpora and token files.

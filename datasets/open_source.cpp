@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/documents/content.h"
+#include "datasets/documents/order.h"
 #include "datasets/select_files.h"
 #include "datasets/text_source.h"
 #include "datasets/token_files/rondo_source.h"
@@ -69,6 +71,12 @@ class JoinedSource final : public TokenSource {
     std::string joined;
     for (const std::string& identity : identities) joined += (joined.empty() ? "" : ", ") + identity;
     return joined;
+  }
+  std::uint64_t content(std::int64_t blocks) const override {
+    std::uint64_t hash = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      hash = mix64(hash ^ parts_[i]->content(share_of_blocks(blocks, i, parts_.size())));
+    return hash;
   }
   SourceCounts counts() const override {
     SourceCounts sum;

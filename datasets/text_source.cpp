@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "datasets/documents/content.h"
+
 namespace rondo {
 
 void TextSource::read(std::int64_t number, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
@@ -13,6 +15,12 @@ void TextSource::read(std::int64_t number, std::int64_t begin, std::int64_t end,
   if (first < last)
     for (const char c : corpus_.read(document, first, last)) *ids++ = static_cast<unsigned char>(c);
   if (ends_.end && end == tokens(number)) *ids = *ends_.end;
+}
+
+std::uint64_t TextSource::content(std::int64_t blocks) const {
+  std::vector<std::string> paths;
+  for (const SourceFile& file : corpus_.sources()) paths.push_back(file.path);
+  return sampled_hash(paths, blocks);
 }
 
 SourceCounts TextSource::counts() const {

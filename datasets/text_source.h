@@ -24,6 +24,7 @@ class TextSource final : public TokenSource {
   std::uint64_t id_hash(std::int64_t document) const override { return at(document).id_hash; }
   void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) override;
   std::string identity() const override { return ByteTokenizer().name(); }
+  std::uint64_t content(std::int64_t blocks) const override;
   SourceCounts counts() const override;
   Corpus& corpus() { return corpus_; }
 

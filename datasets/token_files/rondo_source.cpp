@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "datasets/documents/order.h"
+
 namespace rondo {
 
 RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
@@ -60,6 +62,10 @@ std::optional<SpecialTokens> RondoTokens::special_tokens() const {
 
 std::string RondoTokens::identity() const {
   return fmt::format("{} {:016x}", tokenizer(), header_.tokenizer_fingerprint);
+}
+
+std::uint64_t RondoTokens::content(std::int64_t /*blocks*/) const {
+  return mix64(header_.tokens_hash ^ mix64(header_.index_hash));
 }
 
 void RondoTokens::check_hash(std::int64_t offset, std::uint64_t bytes, std::uint64_t hash,

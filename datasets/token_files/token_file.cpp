@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "datasets/documents/content.h"
 #include "datasets/documents/order.h"
 #include "support/error.h"
 
@@ -90,6 +91,8 @@ std::uint64_t TokenFile::id_hash(std::int64_t document) const {
 }
 
 std::string TokenFile::identity() const { return fmt::format("{} {}", format(), tokenizer()); }
+
+std::uint64_t TokenFile::content(std::int64_t blocks) const { return sampled_hash(path_, blocks); }
 
 void TokenFile::verify() { id_range(std::numeric_limits<std::int64_t>::max()); }
 

@@ -39,6 +39,7 @@ class TokenFile : public TokenSource {
   void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) final;
   std::uint64_t id_hash(std::int64_t document) const override;
   std::string identity() const override;
+  std::uint64_t content(std::int64_t blocks) const override;
   SourceCounts counts() const final { return {.files = 1}; }
 
   virtual const char* format() const = 0;

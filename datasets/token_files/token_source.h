@@ -57,6 +57,9 @@ class TokenSource {
   // Returns what determines the tokens in addition to the documents' ids and lengths; part of a
   // run's fingerprint.
   virtual std::string identity() const = 0;
+  // Returns a hash of the content: of checksums in the files, or of at most `blocks` blocks of them
+  // (datasets/documents/content.h).
+  virtual std::uint64_t content(std::int64_t blocks) const = 0;
   virtual SourceCounts counts() const = 0;
 };
 

@@ -132,7 +132,8 @@ TEST_CASE("train_state and data are checked when a manifest is read, and must ag
       {"data", "seed", -1},
       {"data", "seq_len", 0},
       {"data", "shuffle", 1},
-      {"data", "fingerprint", "xyz"}};
+      {"data", "fingerprint", "xyz"},
+      {"data", "content", "0123"}};
   for (const auto& [object, key, value] : wrong) {
     INFO(object << " " << key << " " << value.dump());
     CHECK_THAT(with(object, key, value), StartsWith(std::string("5: M: ") + object + "." + key));

@@ -20,6 +20,7 @@ class CountingSource final : public TokenSource {
     for (std::int64_t at = begin; at < end; ++at) ids[at - begin] = 100 * document + at;
   }
   std::string identity() const override { return "counting"; }
+  std::uint64_t content(std::int64_t) const override { return 0; }
   SourceCounts counts() const override { return {}; }
 
   mutable std::int64_t length_requests = 0;
@@ -71,6 +72,7 @@ TEST_CASE("a document may have more than 2^32 tokens") {
       for (std::int64_t at = begin; at < end; ++at) ids[at - begin] = document + at;
     }
     std::string identity() const override { return "long"; }
+    std::uint64_t content(std::int64_t) const override { return 0; }
     SourceCounts counts() const override { return {}; }
   } source;
   SampleStream stream(

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "checkpoint/committed.h"
 #include "tests/run/checkpoints.h"
 #include "tests/run/runs.h"
 
@@ -127,6 +128,29 @@ TEST_CASE("a start says its learning rate and its weight decay, and warns of a l
   const ProgramResult without =
       place.play(1, "short", steps(6) + Words{"--lr_scheduler.total_steps=4", "--validation.enable=false"});
   CHECK_THAT(without.output, ContainsSubstring("the learning rate is 0 from step 5 to the last one, 6"));
+}
+
+TEST_CASE("data with other content of the same sizes is refused, unless the checkpoint has no hash of it") {
+  const Place place;
+  place.play(1, "run", steps(3) + kSavesEveryFive);
+  std::string text = text_of(place / "corpus/00.txt");
+  std::swap(text.front(), text.back());
+  write_text(place / "corpus/00.txt", text);
+  const ProgramResult refused = rondo(place.train("run", steps(5) + kSavesEveryFive));
+  INFO(refused.output);
+  CHECK(refused.exit_code == 4);
+  CHECK_THAT(refused.output, ContainsSubstring("same names and sizes have other content"));
+  // As an older version saved it.
+  const fs::path saved = place / "run/checkpoint/step-3";
+  nlohmann::json manifest = nlohmann::json::parse(text_of(saved / "manifest.json"));
+  manifest["data"].erase("content");
+  manifest["train_state"]["began_anew"] = nlohmann::json::array();
+  write_text(saved / "manifest.json", manifest.dump());
+  write_text(saved / "COMMITTED", checkpoint::committed_text(manifest.dump()));
+  const ProgramResult resumed = must_end_well(place.train("run", steps(5) + kSavesEveryFive));
+  CHECK_THAT(resumed.output,
+             ContainsSubstring("step-3 has no hash of the data's content, so names, sizes and "
+                               "lengths alone were compared"));
 }
 
 }  // namespace

@@ -101,9 +101,9 @@ TrainingProgress progress_after(const Source& source, const RestoreRequest& requ
   return p;
 }
 
-// Returns what checkpoint.exclude_from_loading does at this start, a line for the parts that it
-// resets, and one for each part that the run has reset before.
-std::vector<std::string> reset_lines(const Source& source, const RestoreRequest& request) {
+// Returns lines about this start: what checkpoint.exclude_from_loading resets, each part that the run
+// has reset before, and data whose content cannot be compared.
+std::vector<std::string> start_lines(const Source& source, const RestoreRequest& request) {
   std::vector<std::string> now, lines;
   for (const std::string& part : request.config.checkpoint.exclude_from_loading) {
     if (resets(source, request, part)) {
@@ -119,6 +119,9 @@ std::vector<std::string> reset_lines(const Source& source, const RestoreRequest&
   }
   if (!now.empty())
     lines.push_back(fmt::format("checkpoint.exclude_from_loading resets {}", fmt::join(now, ", ")));
+  if (!source.saved.data.content && !resets(source, request, "dataloader"))
+    lines.push_back(source.folder.string() +
+                    " has no hash of the data's content, so names, sizes and lengths alone were compared");
   return lines;
 }
 
@@ -253,7 +256,7 @@ class Restorer {
     read_parts(reader, folder.string(),
                manifest.kind == Kind::model || resets(source, request_, "optimizer"));
     if (groups_.rank() == 0)
-      for (const std::string& line : reset_lines(source, request_)) log_info(line);
+      for (const std::string& line : start_lines(source, request_)) log_info(line);
     return restored;
   }
 

@@ -194,7 +194,7 @@ std::vector<std::string> setting_change_lines(const checkpoint::Manifest& manife
   if (manifest.settings.empty()) return {};
   std::vector<std::string> lines;
   for (const SettingChange& change : changed_settings(manifest.settings, settings))
-    if (changes_numbers(change.key))
+    if (changes_numbers(change.key) && !(change.key.ends_with("(content)") && change.before == "not set"))
       lines.push_back(fmt::format("{}: {} in the checkpoint, {} now", printable(change.key, kLongest),
                                   printable(change.before, kLongest), printable(change.now, kLongest)));
   if (lines.size() <= kShown) return lines;

@@ -30,6 +30,7 @@ void put_progress(const TrainingProgress& p, checkpoint::Manifest& manifest) {
   manifest.data = {{"step", p.data.step},       {"sample", p.data.sample},
                    {"seed", p.data.seed},       {"seq_len", p.data.seq_len},
                    {"shuffle", p.data.shuffle}, {"fingerprint", hexadecimal(p.data.fingerprint)}};
+  if (p.data.content) manifest.data["content"] = hexadecimal(*p.data.content);
 }
 
 void put_begun(const std::string& begun, checkpoint::Manifest& manifest) {
@@ -59,6 +60,7 @@ TrainingProgress progress_of(const checkpoint::Manifest& manifest) {
   data.at("seq_len").get_to(p.data.seq_len);
   data.at("shuffle").get_to(p.data.shuffle);
   p.data.fingerprint = from_hexadecimal(data.at("fingerprint"));
+  if (data.contains("content")) p.data.content = from_hexadecimal(data.at("content"));
   return p;
 }
 

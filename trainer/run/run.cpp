@@ -68,9 +68,13 @@ bool Run::validates(std::int64_t step) const {
 
 std::vector<std::string> Run::settings() const {
   std::vector<std::string> more = {
-      fmt::format("data (documents and tokenizer) = {:016x}", data->state().fingerprint)};
-  if (validation_data)
-    more.push_back(fmt::format("validation data = {:016x}", validation_data->state().fingerprint));
+      fmt::format("data (documents and tokenizer) = {:016x}", data->state().fingerprint),
+      fmt::format("data (content) = {:016x}", *data->state().content)};
+  if (validation_data) {
+    const DataState state = validation_data->state();
+    more.push_back(fmt::format("validation data = {:016x}", state.fingerprint));
+    more.push_back(fmt::format("validation data (content) = {:016x}", *state.content));
+  }
   // Ranks write one checkpoint. Without this line a difference would show at the first save only.
   if (config.checkpoint.enable)
     more.push_back("checkpoint folder = " +
