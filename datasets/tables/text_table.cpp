@@ -33,10 +33,10 @@ OpenArrowTable* load_library() {
   void* library = dlopen((fs::exists(beside, ignored) ? beside : above).c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = library == nullptr ? nullptr : dlsym(library, kOpenArrowTable);
   if (function == nullptr)
-    throw UnreadableTable(
-        fmt::format("cannot load Arrow, which reads Parquet and Arrow IPC: {}. Run scripts/setup.sh --arrow, and "
-                    "scripts/build.sh again",
-                    dlerror()));
+    throw UnreadableTable(fmt::format(
+        "cannot load Arrow, which reads Parquet and Arrow IPC: {}. Run scripts/setup.sh --arrow, and "
+        "scripts/build.sh again",
+        dlerror()));
   return reinterpret_cast<OpenArrowTable*>(function);
 }
 
@@ -47,7 +47,8 @@ std::unique_ptr<TextTable> open_arrow_table(std::unique_ptr<TableFile> file, std
 #else
 std::unique_ptr<TextTable> open_arrow_table(std::unique_ptr<TableFile>, std::string_view) {
   throw UnreadableTable(
-      "this program was built without Arrow, which reads Parquet and Arrow IPC. Run scripts/setup.sh --arrow, and "
+      "this program was built without Arrow, which reads Parquet and Arrow IPC. Run scripts/setup.sh "
+      "--arrow, and "
       "scripts/build.sh again");
 }
 #endif
