@@ -75,7 +75,8 @@ TEST_CASE("a model is named by the flavor that has its sizes, and by no flavor w
   CHECK(flavor("", {"--model.hf_config=" + file.path(), "--model.n_layers=3"}).empty());
 
   const JobConfig own = load_text("[model]\ndim = 2048\n");
-  CHECK(load_text(rondo::to_toml(own)) == own);
+  CHECK(load_text(rondo::to_toml(own)).model.sizes == own.model.sizes);
+  CHECK(flavor(rondo::to_toml(own)).empty());
   // Files of earlier versions name the default there.
   std::string resolved = rondo::to_toml(own);
   resolved.replace(resolved.find("flavor = \"\""), 11, "flavor = \"debugmodel\"");
