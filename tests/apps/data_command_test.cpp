@@ -194,7 +194,7 @@ TEST_CASE("tokenize and inspect read the documents of one text file between sepa
 TEST_CASE("inspect knows every format") {
   const Scratch place;
   const Documents documents = {{1, 2, 3}, {4, 500}};
-  const Ids ids = flat(documents);
+  const TokenIds ids = flat(documents);
   write_text(place / "m.bin", bytes_of_ids<int32_t>(ids));
   write_text(place / "m.idx", megatron_index(documents, 4, 4));
   write_text(place / "d.ds", bytes_of_ids<uint16_t>(ids));

@@ -64,12 +64,12 @@ TEST_CASE("text in place has the ends that keys name, in every part of a documen
   CHECK(read({"\n", "<bos>"}) == Documents{{'\n', 'a', 'b', 'c', 256}, {'\n', 'd', 256}});
   for (const EndNames& ends : {EndNames{}, EndNames{"none", "auto"}, EndNames{"none", "none"}}) {
     const auto source = open_source(folder.path("in"), bytes, {.ends = ends});
-    const Ids whole = read_all(*source)[0];
+    const TokenIds whole = read_all(*source)[0];
     for (std::int64_t begin = 0; begin < std::ssize(whole); ++begin)
       for (std::int64_t end = begin + 1; end <= std::ssize(whole); ++end) {
-        Ids part(static_cast<std::size_t>(end - begin));
+        TokenIds part(static_cast<std::size_t>(end - begin));
         source->read(0, begin, end, part.data());
-        CHECK(part == Ids(whole.begin() + begin, whole.begin() + end));
+        CHECK(part == TokenIds(whole.begin() + begin, whole.begin() + end));
       }
   }
 }

@@ -16,8 +16,8 @@
 
 namespace rondo {
 
-using Ids = std::vector<std::int64_t>;
-using Documents = std::vector<Ids>;
+using TokenIds = std::vector<std::int64_t>;
+using Documents = std::vector<TokenIds>;
 
 template <class T>
 std::string bytes_of_value(T value) {
@@ -27,22 +27,22 @@ std::string bytes_of_value(T value) {
 }
 
 template <class T>
-std::string bytes_of_ids(const Ids& ids) {
+std::string bytes_of_ids(const TokenIds& ids) {
   std::string bytes;
   for (const std::int64_t id : ids) bytes += bytes_of_value(static_cast<T>(id));
   return bytes;
 }
 
-inline Ids flat(const Documents& documents) {
-  Ids ids;
-  for (const Ids& document : documents) ids.insert(ids.end(), document.begin(), document.end());
+inline TokenIds flat(const Documents& documents) {
+  TokenIds ids;
+  for (const TokenIds& document : documents) ids.insert(ids.end(), document.begin(), document.end());
   return ids;
 }
 
 inline std::string ends_of(const Documents& documents) {
   std::string bytes;
   std::uint64_t end = 0;
-  for (const Ids& document : documents) bytes += bytes_of_value(end += document.size());
+  for (const TokenIds& document : documents) bytes += bytes_of_value(end += document.size());
   return bytes;
 }
 
@@ -50,7 +50,7 @@ inline std::string ends_of(const Documents& documents) {
 // the writer.
 inline std::string rondo_bytes(const Documents& documents, const std::string& tokenizer = "byte",
                                std::int64_t vocab = 258) {
-  const Ids ids = flat(documents);
+  const TokenIds ids = flat(documents);
   std::string tokens = vocab <= 65536 ? bytes_of_ids<std::uint16_t>(ids) : bytes_of_ids<std::uint32_t>(ids);
   std::string index = ends_of(documents);
   for (std::size_t i = 0; i < documents.size(); ++i) index += bytes_of_value(mix64(i));
@@ -96,7 +96,7 @@ inline std::string megatron_index(const Documents& documents, std::uint8_t code,
          bytes_of_value(std::uint64_t{documents.size() + 1}) + lengths + offsets + entries;
 }
 
-inline std::string llmc_bytes(const Ids& ids, bool llama3 = false) {
+inline std::string llmc_bytes(const TokenIds& ids, bool llama3 = false) {
   std::vector<std::int32_t> header(256);
   header[0] = llama3 ? 20240801 : 20240520;
   header[1] = llama3 ? 7 : 1;
@@ -108,7 +108,7 @@ inline std::string llmc_bytes(const Ids& ids, bool llama3 = false) {
 inline Documents read_all(TokenSource& source) {
   Documents documents;
   for (std::int64_t d = 0; d < source.documents(); ++d) {
-    Ids& ids = documents.emplace_back(static_cast<std::size_t>(source.tokens(d)));
+    TokenIds& ids = documents.emplace_back(static_cast<std::size_t>(source.tokens(d)));
     source.read(d, 0, source.tokens(d), ids.data());
   }
   return documents;

@@ -30,7 +30,7 @@ struct Format {
 };
 
 std::vector<Format> formats() {
-  const Ids ids = flat(kDocuments);
+  const TokenIds ids = flat(kDocuments);
   return {
       {"rondo", open_rondo_tokens, {{".tokens", rondo_bytes(kDocuments)}}},
       {"rondo, 4 bytes", open_rondo_tokens, {{".tokens", rondo_bytes(kDocuments, "byte", 100'000)}}},
@@ -70,9 +70,9 @@ TEST_CASE("each format has the documents of its bytes, whole and in every part")
     CHECK(file->total_tokens() == 11);
     for (std::int64_t begin = 0; begin <= 5; ++begin)
       for (std::int64_t end = begin; end <= 5; ++end) {
-        Ids part(static_cast<std::size_t>(end - begin));
+        TokenIds part(static_cast<std::size_t>(end - begin));
         file->read(3, begin, end, part.data());
-        REQUIRE(part == Ids(kDocuments[3].begin() + begin, kDocuments[3].begin() + end));
+        REQUIRE(part == TokenIds(kDocuments[3].begin() + begin, kDocuments[3].begin() + end));
       }
     file->verify();
     const IdRange range = file->id_range(1000);
@@ -93,9 +93,9 @@ TEST_CASE("documents of Megatron-LM may have several sequences, anywhere in the 
   folder.write("x.idx", index + std::string(3, '\1'));  // with modes
   const auto file = open(open_megatron, folder.path("x.bin"));
   CHECK(read_all(*file) == Documents{{5, 6, 1}, {2, 3, 4}});
-  Ids part(2);
+  TokenIds part(2);
   file->read(0, 1, 3, part.data());
-  CHECK(part == Ids{6, 1});
+  CHECK(part == TokenIds{6, 1});
 }
 
 TEST_CASE("documents of llm.c begin at its begin-of-text or end-of-text token") {

@@ -97,7 +97,7 @@ TEST_CASE("the output has the same bytes for any threads and parts, and its shar
     const auto file = open_rondo_tokens({path, ""}, {});
     file->verify();
     if (path != shards.files.back()) CHECK(file->total_tokens() >= 1500);
-    for (Ids& ids : read_all(*file)) joined.push_back(std::move(ids));
+    for (TokenIds& ids : read_all(*file)) joined.push_back(std::move(ids));
   }
   const auto whole = open_rondo_tokens({folder.path("one.tokens"), ""}, {});
   CHECK(whole->id_type() == IdType::u32);

@@ -72,7 +72,7 @@ TEST_CASE("a step without labels has a loss and a gradient of 0 and is reported,
   for (int i = 0; i < 6; ++i) {
     const Documents single = of_one_token(64);
     documents.insert(documents.end(), single.begin(), single.end());
-    documents.push_back(Ids(130, 7 + i));
+    documents.push_back(TokenIds(130, 7 + i));
   }
   write_text(place / "mixed.tokens", rondo_bytes(documents));
   const auto play = [&](int ranks, const std::string& name, const Words& more) {

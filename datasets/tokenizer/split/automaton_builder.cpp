@@ -99,21 +99,21 @@ class AutomatonBuilder {
       pending_.pop_back();
       ++work_;
       if (std::exchange(tried_[at], round_) == round_) continue;
-      const Instruction& instruction = program_.code[at];
+      const PatternInstruction& instruction = program_.code[at];
       switch (instruction.kind) {
-        case Instruction::Kind::take:
+        case PatternInstruction::Kind::take:
           if (!at_end && classes.in_set(a_class, instruction.set) && !is_queued(instruction.next))
             next_.push_back(instruction.next);
           break;
-        case Instruction::Kind::look:
+        case PatternInstruction::Kind::look:
           if (at_end ? instruction.at_end : classes.in_set(a_class, instruction.set))
             pending_.push_back(instruction.next);
           break;
-        case Instruction::Kind::branch:
+        case PatternInstruction::Kind::branch:
           pending_.push_back(instruction.other);
           pending_.push_back(instruction.next);
           break;
-        case Instruction::Kind::match:
+        case PatternInstruction::Kind::match:
           is_match = true;
           break;
       }

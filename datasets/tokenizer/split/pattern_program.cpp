@@ -200,12 +200,12 @@ class PatternReader {
 class ProgramEmitter {
  public:
   PatternProgram run(const PatternNode& node) {
-    program_.start = emit(node, push({.kind = Instruction::Kind::match}));
+    program_.start = emit(node, push({.kind = PatternInstruction::Kind::match}));
     return std::move(program_);
   }
 
  private:
-  std::int32_t push(Instruction instruction) {
+  std::int32_t push(PatternInstruction instruction) {
     if (program_.code.size() >= kMostInstructions) throw NoProgram();
     program_.code.push_back(instruction);
     return static_cast<std::int32_t>(program_.code.size()) - 1;
@@ -221,18 +221,19 @@ class ProgramEmitter {
   }
 
   std::int32_t take(const CodePointSet& set, std::int32_t next) {
-    return push({.kind = Instruction::Kind::take, .set = index_of(set), .next = next});
+    return push({.kind = PatternInstruction::Kind::take, .set = index_of(set), .next = next});
   }
 
   std::int32_t look(const CodePointSet& set, bool negated, std::int32_t next) {
-    return push({.kind = Instruction::Kind::look,
+    return push({.kind = PatternInstruction::Kind::look,
                  .at_end = negated,
                  .set = index_of(negated ? complement(set) : set),
                  .next = next});
   }
 
   std::int32_t branch(bool lazy, std::int32_t in, std::int32_t out) {
-    return push({.kind = Instruction::Kind::branch, .next = lazy ? out : in, .other = lazy ? in : out});
+    return push(
+        {.kind = PatternInstruction::Kind::branch, .next = lazy ? out : in, .other = lazy ? in : out});
   }
 
   // Emits `node` and returns where it begins. `next` follows it.

@@ -17,7 +17,7 @@
 
 namespace rondo {
 
-struct Instruction {
+struct PatternInstruction {
   enum class Kind : std::uint8_t {
     take,    // consumes a character of `set`, then goes on at `next`
     look,    // goes on at `next` if the next character is in `set`
@@ -31,7 +31,7 @@ struct Instruction {
 
 struct PatternProgram {
   std::vector<CodePointSet> sets;  // distinct
-  std::vector<Instruction> code;
+  std::vector<PatternInstruction> code;
   std::int32_t start = 0;
 };
 

@@ -179,7 +179,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
     const TrainState restored = job.state(compiled, device);
     CHECK(restored.hash(groups) != hash);
-    const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
+    const RestoreRequest request{job.config, root, job.layout, *job.decoder, progress.data, {}};
     CHECK(restore(request, check_start(request, /*first=*/true), restored.parts(), groups).resumed);
     CHECK(restored.hash(groups) == hash);
   }
@@ -202,7 +202,7 @@ TEST_CASE("weights alone are saved from another device as they are on the CPU") 
     CHECK(saver.save_model(far.parts(), progress, Precision::bfloat16, /*suffix=*/""));
   }
   for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
-  const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
+  const RestoreRequest request{job.config, root, job.layout, *job.decoder, progress.data, {}};
   restore(request, check_start(request, /*first=*/true), near.parts(), groups);
   const std::vector<StatePart> saved = far.parts(), restored = near.parts();
   for (std::size_t i = 0; i < saved.size(); ++i) {
