@@ -97,7 +97,7 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::tsv, "TSV", kConvertTable},
     FormatRow{FileFormat::npy, "NumPy array",
               "Name the text it was made of, or write its ids as Megatron-LM's *.bin and *.idx"},
-    FormatRow{FileFormat::compressed, "a file that is compressed twice"},
+    FormatRow{FileFormat::compressed, "a file that is compressed twice", "Then name '{0}'"},
     FormatRow{FileFormat::xz, "xz", "Unpack it: `xz -dk '{0}'`, or compress it by gzip or zstd"},
     FormatRow{FileFormat::bzip2, "bzip2", "Unpack it: `bzip2 -dk '{0}'`, or compress it by gzip or zstd"},
     FormatRow{FileFormat::zip, "zip archive", "Unpack it: `unzip '{0}'`, and name what it holds"},

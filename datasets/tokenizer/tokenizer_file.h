@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "datasets/tokenizer/added_tokens.h"
-#include "datasets/tokenizer/bpe.h"
+#include "datasets/tokenizer/bpe/bpe.h"
 #include "datasets/tokenizer/normalize/normalizer.h"
 #include "datasets/tokenizer/rank_families.h"
 #include "datasets/tokenizer/split/splitter.h"

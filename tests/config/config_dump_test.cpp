@@ -73,6 +73,7 @@ JobConfig random_config(unsigned seed) {
         if (!field.rule.flag_only) field.set(section.in(config), values.of(field));
   for (const Field& field : *rondo::model_specs()[0].fields)
     config.model.sizes[field.name] = values.of(field);
+  config.model.flavor.clear();  // no flavor has these sizes
   const JobConfig plain = load_config({});
   for (const char* name : {"dim", "head_dim", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len",
                            "rope_low_freq_factor", "rope_high_freq_factor"})

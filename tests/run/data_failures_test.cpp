@@ -30,7 +30,7 @@ std::size_t steps_of(const Place& place) { return lines_of(place / "run/metrics.
 
 TEST_CASE("a data read that fails twice is tried again, and the run has the bits of an undisturbed one") {
   const Place place;
-  const launch::Finished end = failing(place, steps(20), 135, 2).wait();
+  const launch::Finished end = failing(place, steps(20), 256, 2).wait();
   INFO(end.out << end.err);
   CHECK(end.code == 0);
   CHECK_THAT(end.out + end.err, ContainsSubstring(": cannot read byte ") &&
@@ -44,7 +44,7 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
 TEST_CASE("data that cannot be read for long ends all ranks with 9, and the step is saved") {
   const Place place;
   const launch::Finished end =
-      failing(place, {"--training.steps=1000000", "--comm.train_timeout_seconds=6"}, 135, 1'000'000).wait();
+      failing(place, {"--training.steps=1000000", "--comm.train_timeout_seconds=6"}, 256, 1'000'000).wait();
   INFO(end.out << end.err);
   CHECK(end.code == 9);
   const std::size_t step = steps_of(place);
@@ -66,7 +66,7 @@ TEST_CASE("data that cannot be read for long ends all ranks with 9, and the step
 
 TEST_CASE("a stop signal is handled while a data read is retried") {
   const Place place;
-  Launch run = failing(place, {"--training.steps=1000000"}, 135, 1'000'000);
+  Launch run = failing(place, {"--training.steps=1000000"}, 256, 1'000'000);
   REQUIRE(holds_soon([&] { return run.err().find("retrying") != std::string::npos; }));
   run.signal(SIGTERM);
   const launch::Finished end = run.wait();

@@ -32,7 +32,7 @@ void check_same_lines(const Place& place, const std::string& at_once, const std:
         steps.push_back(event["step"].dump() + " " + event["loss"].dump());
     return steps;
   };
-  CHECK(validations(late).size() == 3);
+  CHECK(validations(late).size() == 4);
   CHECK(validations(late) == validations(at_once));
 }
 

@@ -116,15 +116,15 @@ TEST_CASE("a start says its learning rate and its weight decay, and warns of a l
   const Words saving = {"--checkpoint.enable=true", "--validation.enable=false"};
   const ProgramResult first = place.play(1, "run", steps(4) + saving);
   CHECK_THAT(first.output,
-             ContainsSubstring("learning rate: 0.001 at step 1, 0.002 at step 2, 0.0006667 at step 4; weight "
+             ContainsSubstring("learning rate: 0.001 at step 1, 0.002 at step 2, 0.001 at step 4; weight "
                                "decay: 0.1 on 21 tensors") &&
-                 ContainsSubstring("--training.steps=8 trains on; its learning rate goes from 0.0006667 at "
-                                   "step 4 to 0.001429 at step 5"));
+                 ContainsSubstring("--training.steps=8 trains on; its learning rate goes from 0.001 at "
+                                   "step 4 to 0.001333 at step 5"));
   const ProgramResult longer = place.play(1, "run", steps(8) + saving);
   CHECK_THAT(longer.output,
-             ContainsSubstring("learning rate: 0.0006667 at step 4, 0.001429 at step 5, ") &&
+             ContainsSubstring("learning rate: 0.001 at step 4, 0.001333 at step 5, ") &&
                  ContainsSubstring("the learning rate of step 5: 0 by the settings and the schedule of the "
-                                   "checkpoint, 0.001429 now"));
+                                   "checkpoint, 0.001333 now"));
   const ProgramResult without =
       place.play(1, "short", steps(6) + Words{"--lr_scheduler.total_steps=4", "--validation.enable=false"});
   CHECK_THAT(without.output, ContainsSubstring("the learning rate is 0 from step 5 to the last one, 6"));

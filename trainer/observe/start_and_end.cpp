@@ -84,13 +84,16 @@ std::string longer_line(const JobConfig& config, const RunEnd& end) {
   if (end.last_saved_step != end.step) return "";
   JobConfig longer = config;
   longer.training.steps *= 2;
-  const float last = learning_rate(config, std::max<std::int64_t>(0, end.schedule_step - 1)),
-              next = learning_rate(longer, end.schedule_step);
+  const auto rate = [](const JobConfig& settings, std::int64_t step) {
+    return fmt::format("{:.4g}", learning_rate(settings, step));
+  };
+  const std::string last = rate(config, std::max<std::int64_t>(0, end.schedule_step - 1)),
+                    next = rate(longer, end.schedule_step);
   return fmt::format("next: the same command with --training.steps={} trains on; its learning rate {}",
                      longer.training.steps,
-                     next == last ? fmt::format("stays {:.4g}", last)
-                                  : fmt::format("goes from {:.4g} at step {} to {:.4g} at step {}", last,
-                                                end.step, next, end.step + 1));
+                     next == last ? "stays " + last
+                                  : fmt::format("goes from {} at step {} to {} at step {}", last, end.step,
+                                                next, end.step + 1));
 }
 
 bool is_other_rate(float a, float b) { return std::abs(a - b) > 1e-6F * std::max(a, b); }

@@ -23,6 +23,8 @@ using safetensors::contents_of;
 using safetensors::Dtype;
 using safetensors::error_of;
 using safetensors::tensor;
+using safetensors::write_numbers;
+using safetensors::write_tensors;
 
 ModelConfig small_config(const std::string& dtype = "float32") {
   FieldValues values;
@@ -34,24 +36,6 @@ ModelConfig small_config(const std::string& dtype = "float32") {
 constexpr const char* kOtherModel =
     "config.json describes another model than the weights; correct it, or name the folder of its weights";
 const std::vector<Parameter> kParameters = {{"a", {2, 3}}, {"b", {4}}, {"c", {1, 2}}};
-
-// Writes a safetensors file of zeros.
-void write_tensors(const std::string& path, const std::vector<safetensors::TensorInfo>& tensors) {
-  safetensors::Writer writer(path, tensors);
-  for (const safetensors::TensorInfo& info : writer.header().tensors)
-    writer.write(info.name, 0, as_span(std::string(info.bytes(), '\0')));
-  writer.finish();
-}
-
-// Writes a safetensors file of one F32 tensor each with these numbers.
-void write_numbers(const std::string& path, const std::map<std::string, std::vector<float>>& tensors) {
-  std::vector<safetensors::TensorInfo> infos;
-  for (const auto& [name, numbers] : tensors)
-    infos.push_back(tensor(name, Dtype::f32, {std::ssize(numbers)}));
-  safetensors::Writer writer(path, infos);
-  for (const auto& [name, numbers] : tensors) writer.write(name, 0, std::as_bytes(std::span(numbers)));
-  writer.finish();
-}
 
 // Writes bytes 'a', 'b', ... for each parameter, in pieces from the end to the beginning.
 void fill(FolderWriter& writer, const std::vector<Parameter>& parameters) {

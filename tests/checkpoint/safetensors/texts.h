@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/safetensors/format.h"
+#include "checkpoint/safetensors/writer.h"
 #include "support/error.h"
 
 namespace rondo::safetensors {
@@ -47,6 +49,24 @@ inline TensorInfo tensor(std::string name, Dtype dtype, std::vector<std::int64_t
   info.dtype = dtype;
   info.shape = std::move(shape);
   return info;
+}
+
+// Writes a file of zeros.
+inline void write_tensors(const std::string& path, const std::vector<TensorInfo>& tensors) {
+  Writer writer(path, tensors);
+  for (const TensorInfo& info : writer.header().tensors)
+    writer.write(info.name, 0, as_span(std::string(info.bytes(), '\0')));
+  writer.finish();
+}
+
+// Writes a file of one F32 tensor each with these numbers.
+inline void write_numbers(const std::string& path, const std::map<std::string, std::vector<float>>& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const auto& [name, numbers] : tensors)
+    infos.push_back(tensor(name, Dtype::f32, {std::ssize(numbers)}));
+  Writer writer(path, infos);
+  for (const auto& [name, numbers] : tensors) writer.write(name, 0, std::as_bytes(std::span(numbers)));
+  writer.finish();
 }
 
 // Returns one tensor of every dtype, an empty one, a scalar, and names that need escapes.

@@ -117,7 +117,7 @@ TEST_CASE("a start says the learning rate before, at its first step and at the e
   CHECK(learning_rate_line(config, {}) ==
         "learning rate: 0.0005 at step 1, 0.001 at step 2, 5.556e-05 at step 20");
   CHECK(learning_rate_line(config, {10, 10, RatesOfSaved{1e-4F, 0}}) ==
-        "learning rate: 0.0001 at step 10, 0.0006111 at step 11, 5.556e-05 at step 20");
+        "learning rate: 0.0001 at step 10, 0.0005556 at step 11, 5.556e-05 at step 20");
   config.training.steps = 1;
   CHECK(learning_rate_line(config, {}) == "learning rate: 0.001 at step 1");
 }
@@ -131,7 +131,7 @@ TEST_CASE("a start warns where the learning rate is not the checkpoint's, or is 
   CHECK(learning_rate_warnings(config, {}).empty());
   CHECK(learning_rate_warnings(config, {10, 10, RatesOfSaved{1e-3F, next}}).empty());
   CHECK(learning_rate_warnings(config, {10, 10, RatesOfSaved{1e-4F, 0}}) ==
-        Lines{"the learning rate of step 11: 0 by the settings and the schedule of the checkpoint, 0.0006111 "
+        Lines{"the learning rate of step 11: 0 by the settings and the schedule of the checkpoint, 0.0005556 "
               "now"});
   config.lr_scheduler.total_steps = 8;
   CHECK_THAT(learning_rate_warnings(config, {}).at(0),

@@ -3,7 +3,7 @@
 // and are dropped when their ids differ from those of the symbols. The table of merges uses open
 // addressing with Fibonacci hashing, keyed by the pair of ids, and is at most half full. Whole
 // words are cached.
-#include "datasets/tokenizer/bpe.h"
+#include "datasets/tokenizer/bpe/bpe.h"
 
 #include <algorithm>
 #include <bit>

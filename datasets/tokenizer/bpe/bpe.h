@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "datasets/tokenizer/short_word_cache.h"
-#include "datasets/tokenizer/word_cache.h"
+#include "datasets/tokenizer/bpe/short_word_cache.h"
+#include "datasets/tokenizer/bpe/word_cache.h"
 
 namespace rondo {
 
