@@ -51,7 +51,7 @@ TEST_CASE("eval of a run's checkpoint has the bits of the loss that the run logg
   place.play(
       1, "run",
       steps(2) + Words{"--training.document_attention=true", "--checkpoint.enable=true",
-                       "--validation.local_batch_size=2", "--validation.steps=" + steps_of_validation});
+                       "--validation.local_batch_size=8", "--validation.steps=" + steps_of_validation});
   const auto logged = place.metrics("run").back().at("validation_loss").dump();
   const ProgramResult eval = must_end_well({"eval", (place / "run").string()});
   CHECK_THAT(eval.output, ContainsSubstring("loss " + logged + " "));
@@ -59,8 +59,10 @@ TEST_CASE("eval of a run's checkpoint has the bits of the loss that the run logg
 
 TEST_CASE("a validation reads its data at most once, and says so") {
   const Place place;
-  const ProgramResult whole = place.play(1, "whole", steps(1) + Words{"--validation.steps=-1"});
-  const ProgramResult capped = place.play(1, "capped", steps(1) + Words{"--validation.steps=100000"});
+  const Words batches = {"--validation.local_batch_size=16"};
+  place.play(1, "whole", steps(1) + batches + Words{"--validation.steps=-1"});
+  const ProgramResult capped =
+      place.play(1, "capped", steps(1) + batches + Words{"--validation.steps=100000"});
   CHECK_THAT(capped.output,
              ContainsSubstring("steps read its data once, fewer than validation.steps = 100000"));
   CHECK(validation_loss(place, "whole") == validation_loss(place, "capped"));
@@ -91,7 +93,7 @@ TEST_CASE("a step without labels has a loss and a gradient of 0 and is reported,
   play(1, "interpreter", {"--compile.executor=interpreter"});
   play(1, "eager", {"--compile.enable=false"});
   for (const char* other : {"interpreter", "eager"}) CHECK(place.compare("replay", other).exit_code == 0);
-  play(1, "chunks", {"--compile.loss_chunks=2", "--compile.numerics=rounds"});
+  play(1, "chunks", {"--compile.numerics=rounds", "--compile.loss_chunks=2"});
   CHECK(place.metrics("chunks")[0]["loss"] == 0);
   play(2, "ranks", {"--training.local_batch_size=1"});
   CHECK(place.metrics("ranks")[0]["loss"] == 0);
