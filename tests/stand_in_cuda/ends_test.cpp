@@ -177,7 +177,7 @@ TEST_CASE("a recording that never ends ends the run with 7 and is named") {
 TEST_CASE("a rank whose recording fails ends the other ranks") {
   const StandInRun run;
   const ProgramResult ended =
-      run.run(2, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:300", "RONDO_STAND_IN_RANK=1"});
+      run.run(2, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:250", "RONDO_STAND_IN_RANK=1"});
   INFO(ended.output);
   CHECK(ended.exit_code == 10);
   CHECK_THAT(ended.output, ContainsSubstring("rank 1 (local rank 1"));
@@ -189,7 +189,7 @@ TEST_CASE("a rank whose recording fails ends the other ranks") {
 
 TEST_CASE("an op that waits for the device in a recording is named, and the run ends with 10") {
   const StandInRun run;
-  const ProgramResult ended = run.run(1, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:300"});
+  const ProgramResult ended = run.run(1, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:272"});
   INFO(ended.output);
   CHECK(ended.exit_code == 10);
   CHECK_THAT(ended.output, ContainsSubstring("segment 1 of 1 of train_step cannot be recorded: at aten."));

@@ -73,7 +73,7 @@ TEST_CASE("a step of 8B is recorded as the planned kernels, copies and fills, an
   INFO(ended.output);
   REQUIRE(ended.exit_code == 0);
   const auto planned = plan_of(run, size)["step"]["launches"]["total"].get<std::int64_t>();
-  constexpr std::int64_t kLayers = 32, kHelpers = 6, kOthers = 3;
+  constexpr std::int64_t kLayers = 32, kHelpers = 3, kOthers = 3;
   CHECK(JournalFile::number(run.journal().first("capture_end"), "nodes") ==
         planned + kLayers * kHelpers + kOthers);
 }
