@@ -9,8 +9,8 @@ namespace rondo {
 // Call it once, at the start of a program. A write beyond the file-size limit then fails (EFBIG)
 // instead of killing the process. The soft limit of open files is raised to the hard limit.
 // Descriptors 0 to 2 are open, so that no file of the run gets their number and the printed output.
-// Programs that it starts allocate memory in huge pages, unless GLIBC_TUNABLES is set: glibc reads
-// it before main.
+// Programs that it starts allocate memory in huge pages, unless GLIBC_TUNABLES is set, and their
+// threads spin briefly, unless GOMP_SPINCOUNT or OMP_WAIT_POLICY is set: both are read before main.
 void prepare_process();
 
 // Returns the folder of this process's program. The programs that it starts are in the same folder.

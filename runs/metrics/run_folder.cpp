@@ -44,6 +44,8 @@ constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.
 constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
                                              "MKL_NUM_THREADS",
                                              "OMP_PROC_BIND",
+                                             "OMP_WAIT_POLICY",
+                                             "GOMP_SPINCOUNT",
                                              "KMP_AFFINITY",
                                              "GOMP_CPU_AFFINITY",
                                              "ATEN_CPU_CAPABILITY",
