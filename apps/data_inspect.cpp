@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/data_flags.h"
 #include "datasets/select_files.h"
 #include "datasets/text_source.h"
 #include "datasets/token_files/rondo_source.h"
@@ -30,9 +31,8 @@ void row(const char* label, const std::string& value) { line(fmt::format("  {:<1
 struct InspectOptions {
   bool verify = false;
   std::int64_t documents = 3;  // number of documents to show
-  std::string tokenizer, text_key = "text", on_bad_record = "stop", special_tokens = "text";
-  EndNames ends;
-  std::string document_separator;
+  std::string tokenizer;
+  DocumentFlags text;
 };
 
 // Returns the text in quotes and on one line.
@@ -94,7 +94,7 @@ void show_ends(const TokenFile& file, const Tokenizer* tokenizer) {
 
 // Encodes the documents of text, only the first ones without options.verify, to count control tokens.
 void show_ends(Corpus& corpus, const Tokenizer& tokenizer, const InspectOptions& options) {
-  std::string line = shown(document_ends(options.ends, tokenizer), &tokenizer);
+  std::string line = shown(document_ends(options.text.ends, tokenizer), &tokenizer);
   if (!tokenizer.control_tokens().empty()) {
     std::int64_t spelled = 0, bytes = 0;
     std::vector<std::int32_t> ids;
@@ -134,19 +134,17 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
 
 void inspect_text(const SourceFile& file, const InspectOptions& options) {
   const auto tokenizer =
-      load_tokenizer(options.tokenizer.empty() ? "bytes" : options.tokenizer,
-                     value_named<SpecialTokens>("--special-tokens", options.special_tokens));
+      load_tokenizer(options.tokenizer.empty() ? "bytes" : options.tokenizer, options.text.control_tokens());
   const ByteTokenizer bytes_tokenizer;
   const bool is_bytes = tokenizer->name() == bytes_tokenizer.name();
-  const DocumentEnds ends = document_ends(is_bytes ? options.ends : EndNames{}, bytes_tokenizer);
-  TextSource source(std::vector<SourceFile>{file}, options.text_key,
-                    value_named<OnBadRecord>("--on-bad-record", options.on_bad_record), ends,
-                    options.document_separator);
+  const DocumentEnds ends = document_ends(is_bytes ? options.text.ends : EndNames{}, bytes_tokenizer);
+  TextSource source(std::vector<SourceFile>{file}, options.text.text_key, options.text.bad_record(), ends,
+                    options.text.separator);
   const SourceCounts counts = source.counts();
   line(file.path);
   row("format", fmt::format("{}{}", name_of(file.as.format), file.as.compressed ? ", compressed" : ""));
   if (is_table(file.as.format))
-    for (const auto& [label, value] : open_table(file.path, options.text_key)->facts())
+    for (const auto& [label, value] : open_table(file.path, options.text.text_key)->facts())
       row(label.c_str(), value);
   for (const std::string& warning : counts.warnings) row("skipped", warning);
   if (counts.skipped_empty > 0) row("skipped", fmt::format("{} empty", counts.skipped_empty));
@@ -177,22 +175,10 @@ int run_data_inspect(const Arguments& args) {
   flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
               "tokenizer file or its folder: shows the text of token files, and what it puts between "
               "documents of text");
-  flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "JSONL field or column of a document's text (default text)");
-  flags.value("--on-bad-record", "stop|skip", flag::one_of(&options.on_bad_record, names_of<OnBadRecord>()),
-              "effect of a line without that field, or of a null (default stop)");
-  flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
-              "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
-  flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),
-              "token after each document (default auto: EOS)");
-  flags.value("--document-separator", "TEXT", flag::text(&options.document_separator),
-              "text between the documents of a text file, such as <|endoftext|>");
-  flags.value("--special-tokens", "text|token",
-              flag::one_of(&options.special_tokens, names_of<SpecialTokens>()),
-              "what text that spells a control token becomes (default text)");
+  options.text.add_to(flags);
   if (!flags.read(args)) return 0;
   for (const std::string& paths : words) {
-    const SelectedFiles selected = select_files(paths, options.text_key);
+    const SelectedFiles selected = select_files(paths, options.text.text_key);
     for (const std::string& note : selected.notes) line(note);
     for (const NamedFile& named : name_files(selected.files)) {
       if (named.open == nullptr) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "apps/data_flags.h"
 #include "datasets/select_files.h"
 #include "datasets/tokenize.h"
 #include "datasets/tokenizer/document_ends.h"
@@ -43,13 +44,13 @@ class ProgressLine {
 
 struct TokenizerOptions {
   std::string path;  // or "bytes"
-  std::string special_tokens = "text";
+  SpecialTokens special_tokens = SpecialTokens::text;
 };
 
 // Parses the arguments. Returns false after printing --help.
 bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOptions& tokenizer) {
   std::vector<std::string> inputs;
-  std::string on_bad_record = "stop";
+  DocumentFlags documents;
   std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
@@ -65,26 +66,18 @@ bool read_options(const Arguments& args, TokenizeOptions& options, TokenizerOpti
               "files, folders and globs, separated by commas; may be repeated", Need::required);
   flags.value("--output", "NAME.tokens", flag::text(&options.output), "file to write; must not exist",
               Need::required);
-  flags.value("--text-key", "NAME", flag::text(&options.text_key),
-              "JSONL field or column of a document's text (default text)");
-  flags.value("--on-bad-record", "stop|skip", flag::one_of(&on_bad_record, names_of<OnBadRecord>()),
-              "effect of a line without that field, or of a null (default stop)");
-  flags.value("--document-begin", "auto|none|TOKEN", flag::text(&options.ends.begin),
-              "token before each document (default auto: BOS, unless add_bos_token is false or BOS is EOS)");
-  flags.value("--document-end", "auto|none|TOKEN", flag::text(&options.ends.end),
-              "token after each document (default auto: EOS)");
-  flags.value("--document-separator", "TEXT", flag::text(&options.document_separator),
-              "text between the documents of a text file, such as <|endoftext|>");
-  flags.value("--special-tokens", "text|token",
-              flag::one_of(&tokenizer.special_tokens, names_of<SpecialTokens>()),
-              "what text that spells a control token becomes (default text)");
+  documents.add_to(flags);
   flags.value("--threads", "N", flag::amount(&threads, 1), "number of threads (default: all cores)");
   flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
               "maximum tokens per file, such as 1G: NAME-00000-of-00002.tokens ...");
   flags.value("--part-size", "BYTES", flag::amount(&options.part_bytes, 1),
               "bytes of text per part, the most that a kill loses per thread (default 64 MiB)");
   if (!flags.read(args)) return false;
-  options.on_bad_record = value_named<OnBadRecord>("--on-bad-record", on_bad_record);
+  options.text_key = documents.text_key;
+  options.on_bad_record = documents.bad_record();
+  options.ends = documents.ends;
+  options.document_separator = documents.separator;
+  tokenizer.special_tokens = documents.control_tokens();
   options.input = fmt::format("{}", fmt::join(inputs, ","));
   options.threads = static_cast<int>(std::min<std::int64_t>(threads, 1024));
   return true;
@@ -96,8 +89,7 @@ int run_data_tokenize(const Arguments& args) {
   TokenizeOptions options;
   TokenizerOptions of_tokenizer;
   if (!read_options(args, options, of_tokenizer)) return 0;
-  const auto special_tokens = value_named<SpecialTokens>("--special-tokens", of_tokenizer.special_tokens);
-  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(of_tokenizer.path, special_tokens);
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(of_tokenizer.path, of_tokenizer.special_tokens);
   if (const std::string notice = tokenizer_notice(of_tokenizer.path); !notice.empty()) log_info(notice);
   const SelectedFiles selected = select_files(options.input, options.text_key);
   options.files = selected.files;
@@ -114,8 +106,9 @@ int run_data_tokenize(const Arguments& args) {
                          size_text(static_cast<std::int64_t>(static_cast<double>(result.bytes) / seconds)))
                  .c_str(),
              stdout);
-  fmt::print("documents: {}{}\n", shown(document_ends(options.ends, *tokenizer), tokenizer.get()),
-             tokenizer->control_tokens().empty() ? "" : "; " + shown(special_tokens, result.spelled));
+  fmt::print(
+      "documents: {}{}\n", shown(document_ends(options.ends, *tokenizer), tokenizer.get()),
+      tokenizer->control_tokens().empty() ? "" : "; " + shown(of_tokenizer.special_tokens, result.spelled));
   if (result.dropped > 0)
     fmt::print("left out: {} bytes or characters that have no token in the vocabulary\n", result.dropped);
   if (result.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", result.kept_parts);
