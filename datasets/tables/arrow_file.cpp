@@ -109,7 +109,13 @@ extern "C" __attribute__((visibility("default"))) std::unique_ptr<rondo::TextTab
   const std::string_view start(head.data(), head.size());
   auto file = std::make_shared<rondo::ArrowFile>(std::move(bytes));
   const bool is_stream = start.starts_with("\xff\xff\xff\xff");
-  if (is_stream || start.starts_with("ARROW1"))
-    return rondo::open_arrow_ipc(std::move(file), text_key, is_stream);
-  return rondo::open_parquet(std::move(file), text_key);
+  try {
+    if (is_stream || start.starts_with("ARROW1")) return rondo::open_arrow_ipc(file, text_key, is_stream);
+    return rondo::open_parquet(file, text_key);
+  } catch (const rondo::UnreadableTable&) {
+    throw;
+  } catch (const std::exception&) {
+    file->rethrow();
+    throw;
+  }
 }

@@ -185,14 +185,7 @@ class IpcTable final : public TextTable {
 
 std::unique_ptr<TextTable> open_arrow_ipc(std::shared_ptr<ArrowFile> file, std::string_view text_key,
                                           bool is_stream) {
-  try {
-    return std::make_unique<IpcTable>(file, text_key, is_stream);
-  } catch (const UnreadableTable&) {
-    throw;
-  } catch (const std::exception&) {
-    file->rethrow();
-    throw;
-  }
+  return std::make_unique<IpcTable>(std::move(file), text_key, is_stream);
 }
 
 }  // namespace rondo

@@ -170,14 +170,7 @@ class ParquetTable final : public TextTable {
 }  // namespace
 
 std::unique_ptr<TextTable> open_parquet(std::shared_ptr<ArrowFile> file, std::string_view text_key) {
-  try {
-    return std::make_unique<ParquetTable>(file, text_key);
-  } catch (const UnreadableTable&) {
-    throw;
-  } catch (const std::exception&) {
-    file->rethrow();
-    throw;
-  }
+  return std::make_unique<ParquetTable>(std::move(file), text_key);
 }
 
 }  // namespace rondo
