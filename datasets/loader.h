@@ -100,7 +100,7 @@ struct DataState {
   std::int64_t seq_len = 0;
   bool shuffle = true;
   std::uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
-  // Of the content of the files, by samples; nullopt: a state of a version without it.
+  // Hash of samples of the files' content; nullopt in states of earlier versions.
   std::optional<std::uint64_t> content{};
   bool operator==(const DataState&) const = default;
 };

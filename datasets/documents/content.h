@@ -24,8 +24,8 @@ inline std::int64_t share_of_blocks(std::int64_t blocks, std::size_t index, std:
 // FileError, and Error(data) if the file shrinks while it is read.
 std::uint64_t sampled_hash(const std::string& path, std::int64_t blocks);
 
-// Returns a hash of several files, which share the blocks. Of more files than blocks, some evenly
-// spaced ones are read.
+// Returns a hash of several files, which share the blocks. Reads evenly spaced ones if there are more
+// files than blocks.
 std::uint64_t sampled_hash(const std::vector<std::string>& paths, std::int64_t blocks);
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// What both readers of librondo_arrow.so share: a TableFile as Arrow sees it, errors, columns.
+// Adapts a TableFile to Arrow, and holds the errors and columns that both readers of
+// librondo_arrow.so use.
 #pragma once
 
 #include <arrow/io/interfaces.h>
@@ -50,7 +51,7 @@ class ArrowFile final : public arrow::io::RandomAccessFile {
  public:
   explicit ArrowFile(std::unique_ptr<TableFile> file) : file_(std::move(file)), pool_(file_->size()) {}
 
-  // For what is read from the file; this object must outlive it.
+  // Returns the pool for memory of the file's contents. This object must outlive that memory.
   arrow::MemoryPool* pool() { return &pool_; }
   arrow::Status Close() override;
   bool closed() const override { return closed_; }

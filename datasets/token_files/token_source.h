@@ -22,7 +22,7 @@ struct SourceCounts {
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
   std::int64_t skipped_bad = 0;  // records of JSON lines
   std::set<std::string> ends{};  // what is around documents, e.g. "<bos> text <eos>"
-  // How many control tokens the text spells; nullopt where that is not known.
+  // Number of control tokens that the text spells; nullopt if it is unknown.
   std::optional<std::int64_t> spelled{};
   std::vector<std::string> notes{};     // files that are left out
   std::vector<std::string> warnings{};  // skipped binary files and records, files that are listed twice

@@ -71,7 +71,7 @@ struct TokenizerMark {
   std::uint64_t fingerprint = 0;
   std::int64_t vocab_size = 0;  // decides the width: 2 bytes per id up to a size of 65536
   DocumentEnds ends;
-  // What text that spells a control token became; nullopt: the tokenizer has no control tokens.
+  // The tokenizer's training.special_tokens; nullopt if it has no control tokens.
   std::optional<SpecialTokens> special_tokens{};
 };
 

@@ -1,4 +1,5 @@
-// What text that spells a control token, e.g. <|endoftext|>, becomes: training.special_tokens.
+// Decides whether text that spells a control token, such as <|endoftext|>, stays text or becomes
+// the token (training.special_tokens).
 //
 // Control tokens are the added tokens of a tokenizer.json that are `special`, and those that
 // tokenizer_config.json names as BOS or EOS.

@@ -55,7 +55,7 @@ class ShortWordCache {
     return static_cast<std::size_t>(place.high >> 60);
   }
 
-  // Whether a word was kept without ids.
+  // Returns whether keep() was called for the word without ids.
   bool is_elsewhere(const Key& key, std::uint32_t bucket) const {
     const auto& [first, second] = buckets_[bucket];
     return is_in(first, key) || is_in(second, key);

@@ -71,7 +71,7 @@ class Automaton {
   // Returns nullopt for a pattern without a program, or with too many classes or states.
   static std::optional<Automaton> compile(std::string_view pcre2_pattern);
 
-  // Which pieces of a text: matches, the text between matches, or both.
+  // Selects the pieces of a text: its matches, the text between them, or both.
   enum class Wanted : std::uint8_t { matches, gaps, all };
   // Writes the next pieces of `rest` that are wanted to `pieces` and returns their number. Removes
   // from `rest` what it has split: all of it, unless `pieces` is full or has one place left.

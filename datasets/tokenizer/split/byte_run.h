@@ -32,7 +32,8 @@ struct RunWindow {
   const char* begin = nullptr;
   std::ptrdiff_t runs = 0;  // length() knows the runs at bytes in [begin, begin + runs)
 
-  // Whether length(p) is known, if need be after a fill. REQUIRES that `p` is not before `begin`.
+  // Returns whether length(p) is known, and fills the masks first if needed. REQUIRES: `p` is not
+  // before `begin`.
   template <class Run>
   bool reaches(const char* p, const char* end, const AsciiSet& set) {
     if (p - begin < runs) return true;

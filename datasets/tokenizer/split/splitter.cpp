@@ -10,10 +10,10 @@
 namespace rondo {
 namespace {
 
-// Of one call of Automaton::split: words, and pieces that a later stage splits.
+// Bounds one call of Automaton::split: words, and pieces that a later stage splits.
 constexpr std::size_t kMostWords = 256, kMostPieces = 16;
 
-// Whether a stage passes pieces on as it finds them.
+// Returns whether a stage passes pieces on as it finds them.
 bool passes_on(SplitBehavior behavior) {
   return behavior == SplitBehavior::isolated || behavior == SplitBehavior::removed;
 }

@@ -55,7 +55,7 @@ class Splitter {
     run(0, text, is_first, scratch, words);
   }
 
-  // Whether every stage that may use an automaton has one.
+  // Returns whether every stage that may use an automaton has one.
   bool uses_automata() const;
 
  private:
