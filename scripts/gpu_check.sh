@@ -21,6 +21,7 @@ cd "$RONDO_ROOT"
 
 readonly TORCH_WANTED=2.11.0+cu130
 readonly LARGEST_MIB=56
+readonly ARCHIVE=programs.tar.gz
 readonly PROGRAMS=(rondo rondo-worker tests/kernel_check tests/graph_device_check tests/refusal_check)
 # What a torch of the wanted version, a C++ runtime and the driver bring. Anything else would have to be carried.
 readonly LIBRARIES_THERE='^(libtorch.*|libc10.*|libcublasLt|libcudart|libnccl|libgomp|libstdc\+\+|libm|libgcc_s|libc|libpthread|libdl|librt|ld-linux-x86-64)\.so(\.|$)'
@@ -52,7 +53,9 @@ pack() {  # FOLDER
     echo "commit $(git rev-parse HEAD 2>/dev/null || echo unknown)$([[ -z $(git status --porcelain 2>/dev/null) ]] || echo ' and changes')"
     (cd "$unfinished" && sha256sum -- "${PROGRAMS[@]##*/}")
   } >"$unfinished/packed.txt"
+  tar -C "$unfinished" -czf "$unfinished/$ARCHIVE" -- "${PROGRAMS[@]##*/}"
   refuse_large "$unfinished"
+  (cd "$unfinished" && rm -- "${PROGRAMS[@]##*/}")
   rm -rf "$folder" && mv "$unfinished" "$folder"
   echo "gpu_check: packed $(du -h --apparent-size -s "$folder" | cut -f 1)B into $folder"
   echo "gpu_check: carry it with the source tree to the machine with the GPU; there: scripts/gpu_check.sh run $folder"
@@ -64,11 +67,11 @@ refuse_missing_libraries() {  # PROGRAM
 }
 refuse_large() {  # FOLDER
   local bytes
-  bytes=$(du -b -s "$1" | cut -f 1)
+  bytes=$(du -b "$1/$ARCHIVE" | cut -f 1)
   if ((bytes <= LARGEST_MIB << 20)); then return; fi
   local largest
-  largest=$(cd "$1" && du -h --apparent-size -- * | sort -rh | awk '{ printf "%s%s %s", sep, $2, $1; sep = ", " }')
-  fail 9 "a pack would have $((bytes >> 20)) MiB, and at most $LARGEST_MIB can be carried: $largest"
+  largest=$(cd "$1" && du -h --apparent-size -- "${PROGRAMS[@]##*/}" | sort -rh | awk '{ printf "%s%s %s", sep, $2, $1; sep = ", " }')
+  fail 9 "a pack would have $((bytes >> 20)) MiB, and at most $LARGEST_MIB can be carried; before compression: $largest"
 }
 
 # The torch that python3 imports; sets torch_dir. Reads files only: importing takes seconds.
@@ -84,8 +87,8 @@ find_torch() {
 
 run() {  # STAGES FOLDER OUT
   local stages=$1 folder=$2 out=$3 program libraries
+  if [[ -e $folder/$ARCHIVE ]]; then tar -C "$folder" -xzf "$folder/$ARCHIVE"; fi
   for program in "${PROGRAMS[@]##*/}"; do
-    [[ ! -e $folder/$program ]] || chmod +x "$folder/$program"  # a copy may have lost it
     [[ -x $folder/$program ]] || fail 6 "$folder has no $program; make it with scripts/gpu_check.sh pack, and carry it here"
   done
   find_torch

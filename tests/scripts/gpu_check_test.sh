@@ -47,6 +47,7 @@ fake_build "$dir/build"
 gpu_check pack "$dir/pack"
 check "what a check needs is packed" ends_with 0 "packed" "scripts/gpu_check.sh run $dir/pack"
 check "the pack names the commit and has the sums of its programs" holds "$dir/pack/packed.txt" " rondo-worker"
+check "it has the programs in one archive" test "$(ls "$dir/pack")" = $'packed.txt\nprograms.tar.gz'
 
 mkdir "$dir/notes"
 gpu_check pack "$dir/notes"
@@ -63,7 +64,7 @@ fi
 
 cp /bin/true "$dir/build/rondo-worker"
 # Sections survive stripping.
-head -c 70000000 /dev/zero >"$dir/padding"
+head -c 70000000 /dev/urandom >"$dir/padding"  # does not compress
 objcopy --add-section .padding="$dir/padding" --set-section-flags .padding=alloc,readonly "$dir/build/rondo-worker" 2>/dev/null
 gpu_check pack "$dir/large"
 check "more than 56 MiB is exit 9 and says what is large" ends_with 9 "at most 56 can be carried" "rondo-worker 6"
