@@ -20,6 +20,7 @@ namespace {
 using Type = AttentionCase::Type;
 
 constexpr std::int64_t kMaxDirectWidth = 512, kMaxFlashWidth = 256;
+constexpr std::int64_t kTestedForGraphs = 91900;  // the oldest cuDNN that our graphs have run with
 
 std::int64_t widest(const AttentionCase& c) { return std::max(c.width, c.value_width); }
 bool has_sequences(const AttentionCase& c) { return c.documents || c.mask.chunk > 0 || c.positions; }
@@ -39,10 +40,24 @@ std::int64_t widest_for_cudnn(const AttentionCase& c) {
   return 128;
 }
 
+// Why cuDNN does not support a mask beyond causal rows.
+std::string cudnn_graph_objection(const AttentionCase& c) {
+  const std::string mask = beyond_causal(c);
+  if (c.mask.right != 0) return "cuDNN does not support tokens that see later ones";
+  if (!c.cudnn_graphs) return "cuDNN does not support " + mask + " without nvidia-cudnn-frontend";
+  if (c.cudnn < kTestedForGraphs || c.capability_major != 9)
+    return fmt::format("{} require cuDNN 9.19 and compute capability 9.0", mask);
+  if (c.positions && c.query_runs == 0) return "cuDNN requires queries in runs of consecutive positions";
+  if (has_sequences(c) && (c.width % 16 != 0 || c.value_width % 16 != 0))
+    return "cuDNN requires heads in multiples of 16 elements for " + mask;
+  return "";
+}
+
 // Each function returns why its kernel does not support the case, or "".
 std::string cudnn_objection(const AttentionCase& c) {
   if (c.type != Type::bf16) return "cuDNN requires bf16";
-  if (const std::string mask = beyond_causal(c); !mask.empty()) return "cuDNN does not support " + mask;
+  if (*beyond_causal(c))
+    if (std::string why = cudnn_graph_objection(c); !why.empty()) return why;
   if (c.deterministic) return "cuDNN is not deterministic";
   if (c.cudnn < 90000) return c.cudnn == 0 ? "there is no cuDNN" : "cuDNN is older than 9.0";
   if (c.capability_major < 8) return "cuDNN requires compute capability 8.0";
@@ -151,7 +166,8 @@ AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kern
 std::string attention_kernel_in_words(const AttentionCase& c) {
   const auto [kernel, why] = choice(c);
   std::string words = fmt::format("attention: {}", name(kernel));
-  if (kernel == AttentionKernel::flash && (c.documents || c.mask.chunk > 0))
+  if ((kernel == AttentionKernel::flash || kernel == AttentionKernel::cudnn) &&
+      (c.documents || c.mask.chunk > 0))
     words += fmt::format(", documents of fewer than {} tokens direct", short_document(1, c.tokens));
   if (c.positions && c.query_runs > 0) words += fmt::format(", {} runs of queries", c.query_runs);
   if (c.mask.left >= 0) words += fmt::format(", a window of {} tokens", c.mask.left + c.mask.right + 1);

@@ -3,8 +3,9 @@
 //
 // The first kernel that supports the case, in this order:
 //
-//   cudnn      bf16, causal without any other mask. Not with debug.deterministic, because its
-//              backward adds atomically.
+//   cudnn      bf16, causal. Not with debug.deterministic, because its backward adds atomically.
+//              Documents, chunks and windows on Hopper, in a build with nvidia-cudnn-frontend; short
+//              documents go to `direct`.
 //   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows
 //              are arguments. Documents and chunks are sequences: narrower values are widened, and
 //              short documents go to `direct`. Rows whose queries form one or two runs take one
@@ -56,6 +57,7 @@ struct AttentionCase {
   bool deterministic = false;   // debug.deterministic
   int capability_major = 9;     // of the device
   std::int64_t cudnn = 91000;   // version in cuDNN's encoding: 9.10.2 is 91002; 0: no cuDNN
+  bool cudnn_graphs = false;    // has_cudnn_graphs()
   std::optional<AttentionKernel> requested = {};  // std::nullopt: the first that supports the case
 
   bool operator==(const AttentionCase&) const = default;

@@ -17,6 +17,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_choice.h"
+#include "ops/attention/attention_cudnn.h"
 #include "ops/attention/attention_heads.h"
 #include "ops/attention/attention_library.h"
 #include "ops/kernel/launch.h"
@@ -159,12 +160,17 @@ AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& bo
           .deterministic = at::globalContext().deterministicAlgorithms(),
           .capability_major = at::cuda::getDeviceProperties(q.device().index())->major,
           .cudnn = cudnn,
+          .cudnn_graphs = has_cudnn_graphs(),
           .requested = requested_attention_kernel()};
 }
 
 struct Call {
   Operands in;
   AttentionKernel kernel;
+  // Note [Short documents] in attention_library.cpp.
+  bool leaves_short_documents() const {
+    return in.borders && (kernel == AttentionKernel::flash || kernel == AttentionKernel::cudnn);
+  }
 };
 Call call_of(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& documents, double scale,
              const AttentionMask& requested_mask, const Borders& query_positions,
@@ -193,14 +199,15 @@ Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Bo
                      std::int64_t left, std::int64_t right, std::int64_t chunk,
                      const std::optional<Tensor>& sinks, const Borders& query_positions,
                      const Borders& key_positions, std::int64_t query_runs) {
-  const auto [in, kernel] =
+  const Call forward =
       call_of(q, k, v, borders, scale, {left, right, chunk}, query_positions, key_positions, query_runs);
-  const auto [computed, scores] = forward_by(kernel, in);
+  const Operands& in = forward.in;
+  const auto [computed, scores] = forward_by(forward.kernel, in);
   const Tensor output = as_planned(computed);
   // view: strides of dimensions of size 1 become those of the plan.
   const Tensor logsumexp =
       scores.is_contiguous() ? scores.view(scores.sizes()) : empty_logsumexp(q).copy_(scores);
-  if (kernel == AttentionKernel::flash && in.borders)
+  if (forward.leaves_short_documents())
     Direct(in, short_document(in.rows(), in.keys())).forward(output, logsumexp);
   if (sinks) add_sinks(*sinks, output, logsumexp);
   return {output, logsumexp};
@@ -220,12 +227,13 @@ Gradients backward_cuda(const Tensor& grad_of_output, const Tensor& q, const Ten
                         double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
                         const Borders& query_positions, const Borders& key_positions,
                         std::int64_t query_runs) {
-  const auto [in, kernel] =
+  const Call backward =
       call_of(q, k, v, borders, scale, {left, right, chunk}, query_positions, key_positions, query_runs);
+  const Operands& in = backward.in;
   const Tensor grad = readable(grad_of_output), output = as_planned(saved_output);
-  const auto [grad_q, grad_k, grad_v] = backward_by(kernel, in, grad, output, logsumexp);
+  const auto [grad_q, grad_k, grad_v] = backward_by(backward.kernel, in, grad, output, logsumexp);
   const Gradients results{as_planned(grad_q), as_planned(grad_k), as_planned(grad_v)};
-  if (kernel == AttentionKernel::flash && in.borders)
+  if (backward.leaves_short_documents())
     Direct(in, short_document(in.rows(), in.keys())).backward(grad, output, logsumexp, results);
   return results;
 }

@@ -109,4 +109,17 @@ void sequences_of_run(const std::int32_t* borders, std::int64_t count, std::int6
                       const RunOfQueries& run, std::int32_t* of_queries, std::int32_t* of_keys,
                       cudaStream_t stream);
 
+// --- sequences for cuDNN ---
+
+constexpr int kMostStrides = 10;
+struct TokenStrides {
+  std::int64_t elements[kMostStrides];  // from a token to the next
+  int count;
+};
+
+// Writes lengths [sequences] and, for each stride, begins [strides.count, sequences + 1]: the index
+// of a sequence's first element in a tensor of that stride. `borders` [sequences + 1] is ascending.
+void ragged_sequences(const std::int32_t* borders, std::int64_t sequences, const TokenStrides& strides,
+                      std::int32_t* lengths, std::int64_t* begins, cudaStream_t stream);
+
 }  // namespace rondo::cuda

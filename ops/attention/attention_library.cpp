@@ -2,9 +2,9 @@
 // supports.
 //
 // Note [Short documents]. There can be as many documents as tokens, and shapes do not tell their
-// number. Flash launches blocks for each sequence, and its backward stores 128 additional rows of
-// fp32 sums for each. For 8,192 tokens and as many sequences, these are 16.8 million blocks and 17
-// GB (32 heads of 128). So flash gets at most most_sequences() sequences. A document of
+// number. Flash and cuDNN launch blocks for each sequence, and flash's backward stores 128 additional
+// rows of fp32 sums for each. For 8,192 tokens and as many sequences, these are 16.8 million blocks
+// and 17 GB (32 heads of 128). So they get at most most_sequences() sequences. A document of
 // short_document() tokens or more is one sequence; there cannot be many of them. The short
 // documents between them form one sequence; its results are wrong, and `direct` overwrites them.
 // That leaves 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums. A launch takes
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_cudnn.h"
 #include "ops/attention/attention_heads.h"
 #include "ops/kernel/launch.h"
 #include "support/error.h"
@@ -47,9 +48,9 @@ Tensor unflattened(const Tensor& x, std::int64_t rows) {  // [B * T, H, ...] to 
   return x.unflatten(0, {rows, x.size(0) / rows}).transpose(1, 2);
 }
 
-// --- cuDNN ---
+// --- cuDNN, causal rows ---
 
-Outputs cudnn_forward(const Operands& in) {
+Outputs causal_cudnn_forward(const Operands& in) {
   auto results =
       at::_scaled_dot_product_cudnn_attention(in.q, in.k, in.v, {}, /*compute_log_sumexp=*/true, 0.0,
                                               /*is_causal=*/true, /*return_debug_mask=*/false, in.scale);
@@ -58,8 +59,8 @@ Outputs cudnn_forward(const Operands& in) {
 // 2.11 takes logsumexp [B, H, T, 1] in this backward. Later versions take [B, H, T], and add the
 // dimension themselves.
 static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11);
-Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
-                         const Tensor& logsumexp) {
+Gradients causal_cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
+                                const Tensor& logsumexp) {
   const Tensor no_seed = at::empty({}, in.q.options().dtype(at::kLong));  // there is no dropout
   return at::_scaled_dot_product_cudnn_attention_backward(
       grad, in.q, in.k, in.v, output, logsumexp.contiguous().unsqueeze(-1), no_seed, no_seed, Tensor(),
@@ -85,7 +86,7 @@ Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& o
   return {by_token(grad_q), by_token(grad_k), by_token(grad_v)};
 }
 
-// The borders for flash: Note [Short documents].
+// The borders of sequences: Note [Short documents].
 Tensor merged_borders(const Operands& in) {
   const cuda::Launch launch(in.q, "attention");
   const Tensor borders = in.borders->contiguous();
@@ -105,10 +106,10 @@ struct Run {
   Tensor of_queries, of_keys;
 };
 
-// Note [Runs of queries]: flash aligns the last query of a sequence with its last key. So a run of
-// queries at positions [s, e) of a row is a separate call, with the keys in order. The parts of
-// documents before e are sequences. The keys from e on are a sequence without queries, for which
-// flash gives zero gradients.
+// Note [Runs of queries]: flash and cuDNN align the last query of a sequence with its last key. So a
+// run of queries at positions [s, e) of a row is a separate call, with the keys in order. The parts
+// of documents before e are sequences. The keys from e on are a sequence without queries, with zero
+// gradients.
 std::vector<Run> runs_of(const Operands& in) {
   const Tensor borders = in.borders ? merged_borders(in) : Tensor();
   if (!in.query_positions) return {{0, in.tokens(), borders, borders}};
@@ -141,6 +142,8 @@ Tensor concatenated(const std::vector<Tensor>& of_runs) {
   return of_runs.size() == 1 ? of_runs[0] : at::cat(of_runs, 2);
 }
 
+void add_to(Tensor& sum, const Tensor& more) { sum = sum.defined() ? sum.add_(more) : more; }
+
 Outputs flash_sequences_forward(const Operands& narrow) {
   const Operands in = widened(narrow);
   std::vector<Tensor> outputs, scores;
@@ -161,7 +164,6 @@ Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, c
   const Tensor wide_grad = widen(grad, width), wide_output = widen(output, width);
   std::vector<Tensor> grads_of_q;
   Tensor grad_k, grad_v;
-  const auto add = [](Tensor& sum, const Tensor& more) { sum = sum.defined() ? sum.add_(more) : more; };
   for (const Run& run : runs_of(in)) {
     const auto own = [&](const Tensor& x) { return x.narrow(2, run.first, run.length); };
     const Tensor by_head =
@@ -171,12 +173,50 @@ Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, c
         flattened(own(wide_output)), by_head, run.of_queries, run.of_keys, run.length, in.keys(), 0.0,
         is_causal(in), Tensor(), Tensor(), in.scale, in.mask.left, in.mask.right);
     grads_of_q.push_back(unflattened(of_q, in.rows()));
-    add(grad_k, of_k);
-    add(grad_v, of_v);
+    add_to(grad_k, of_k);
+    add_to(grad_v, of_v);
   }
   return {narrow_to(concatenated(grads_of_q), narrow.q.size(3)),
           narrow_to(unflattened(grad_k, in.rows()), narrow.k.size(3)),
           narrow_to(unflattened(grad_v, in.rows()), narrow.v.size(3))};
+}
+
+// --- cuDNN ---
+
+bool is_plain(const Operands& in) { return !in.has_sequences() && in.mask == AttentionMask{}; }
+std::optional<AttentionSequences> sequences_of(const Run& run) {
+  if (!run.of_queries.defined()) return std::nullopt;
+  return AttentionSequences{run.of_queries, run.of_keys};
+}
+
+Outputs cudnn_forward(const Operands& in) {
+  if (is_plain(in)) return causal_cudnn_forward(in);
+  std::vector<Tensor> outputs, scores;
+  for (const Run& run : runs_of(in)) {
+    Operands own = in;
+    own.q = in.q.narrow(2, run.first, run.length);
+    const auto results = cudnn_graph_attention(own, sequences_of(run));
+    outputs.push_back(std::get<0>(results));
+    scores.push_back(std::get<1>(results));
+  }
+  return {concatenated(outputs), concatenated(scores)};
+}
+Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
+                         const Tensor& logsumexp) {
+  if (is_plain(in)) return causal_cudnn_backward(in, grad, output, logsumexp);
+  std::vector<Tensor> grads_of_q;
+  Tensor grad_k, grad_v;
+  for (const Run& run : runs_of(in)) {
+    const auto part = [&](const Tensor& x) { return x.narrow(2, run.first, run.length); };
+    Operands own = in;
+    own.q = part(in.q);
+    const auto [of_q, of_k, of_v] =
+        cudnn_graph_attention_backward(own, sequences_of(run), part(grad), part(output), part(logsumexp));
+    grads_of_q.push_back(of_q);
+    add_to(grad_k, of_k);
+    add_to(grad_v, of_v);
+  }
+  return {concatenated(grads_of_q), grad_k, grad_v};
 }
 
 // --- efficient: one head of keys per head of queries, padded rows of scores ---

@@ -33,8 +33,8 @@ using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;  // [B, H, T, V], f
 // Gradients of queries, keys and values, of any strides.
 using AttentionGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Computes attention by cuDNN, flash or efficient attention. Flash leaves documents of fewer than
-// short_document() tokens wrong: Note [Short documents] in attention_library.cpp.
+// Computes attention by cuDNN, flash or efficient attention. cuDNN and flash leave documents of
+// fewer than short_document() tokens wrong: Note [Short documents] in attention_library.cpp.
 AttentionOutputs library_attention(AttentionKernel kernel, const KernelOperands& in);
 AttentionGradients library_attention_backward(AttentionKernel kernel, const KernelOperands& in,
                                               const at::Tensor& grad, const at::Tensor& output,

@@ -77,7 +77,23 @@ __global__ void run_kernel(const std::int32_t* borders, std::int64_t count, std:
     put(i + 1 + row, (row + 1) * run.length, end);
 }
 
+// A thread writes one of the begins.
+__global__ void ragged_kernel(const std::int32_t* borders, int sequences, TokenStrides strides,
+                              std::int32_t* lengths, std::int64_t* begins) {
+  const int thread = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int stride = thread / (sequences + 1), i = thread % (sequences + 1);
+  if (stride >= strides.count) return;
+  begins[thread] = borders[i] * strides.elements[stride];
+  if (stride == 0 && i < sequences) lengths[i] = borders[i + 1] - borders[i];
+}
+
 }  // namespace
+
+void ragged_sequences(const std::int32_t* borders, std::int64_t sequences, const TokenStrides& strides,
+                      std::int32_t* lengths, std::int64_t* begins, cudaStream_t stream) {
+  launch(ragged_kernel, blocks_for((sequences + 1) * strides.count, 256), 256, stream, borders,
+         static_cast<int>(sequences), strides, lengths, begins);
+}
 
 void merge_short_documents(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
                            std::int64_t tokens, std::int64_t shorter_than, std::int32_t* sequences,

@@ -14,6 +14,7 @@ CUDA_WHEELS=(
   nvidia-cublas==13.1.0.3
   nvidia-cuda-nvrtc==13.0.88
   nvidia-cudnn-cu13==9.19.0.56
+  nvidia-cudnn-frontend==1.32.0
   nvidia-cufft==12.0.0.61
   nvidia-cufile==1.15.1.6
   nvidia-curand==10.4.0.35

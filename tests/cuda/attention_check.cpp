@@ -217,14 +217,24 @@ void check_attention(Checks& checks, c10::Device device) {
                               draw.normal({kRows, kTokens, h.groups, h.value_width}),
                               draw.normal({kRows, kTokens, h.heads, h.value_width}), draw.normal({h.heads})};
           const Tensor borders = document_borders(kRows, kTokens);
-          check(checks, device,
-                {fmt::format("attention, {}, {}{}{}", h.name, in_words(type), mask.name,
-                             deterministic ? ", deterministic" : ""),
-                 "attention", type, at::kDouble, type == at::kBFloat16 ? 4 * rounding(type) : 2e-5,
-                 deterministic, [in, mask, borders](const Place& place) {
-                   return place.type == at::kDouble ? formulas(in, mask, borders)
-                                                    : attention(in, mask, borders, place);
-                 }});
+          const auto check_by = [&](std::optional<AttentionKernel> kernel) {
+            set_attention_kernel(kernel);
+            check(checks, device,
+                  {fmt::format("attention, {}, {}{}{}{}", h.name, in_words(type), mask.name,
+                               deterministic ? ", deterministic" : "",
+                               kernel ? fmt::format(", by {}", name_of(*kernel)) : ""),
+                   "attention", type, at::kDouble, type == at::kBFloat16 ? 4 * rounding(type) : 2e-5,
+                   deterministic, [in, mask, borders](const Place& place) {
+                     return place.type == at::kDouble ? formulas(in, mask, borders)
+                                                      : attention(in, mask, borders, place);
+                   }});
+            set_attention_kernel(std::nullopt);
+          };
+          check_by(std::nullopt);
+          // With its headers in the build, cuDNN takes these cases first.
+          const bool has_choice = type == at::kBFloat16 && !deterministic &&
+                                  mask.positions != Positions::any && (mask.documents || beyond_documents);
+          if (has_choice && h.width == h.value_width && !mask.sinks) check_by(AttentionKernel::flash);
         }
       }
     }

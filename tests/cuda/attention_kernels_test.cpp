@@ -239,4 +239,14 @@ TEST_CASE("sequences for flash have one long document each, begin with each row,
   }
 }
 
+TEST_CASE("sequences for cuDNN have lengths, and begins in tensors of each stride of tokens") {
+  const Tensor borders = ints({0, 3, 300, 300, 1024, 1024}), lengths = at::full({5}, -1, at::kInt),
+               begins = at::full({2, 6}, -1, at::kLong);
+  cuda::ragged_sequences(data(borders), 5, {{8, 3'000'000}, 2}, lengths.mutable_data_ptr<std::int32_t>(),
+                         begins.mutable_data_ptr<std::int64_t>(), nullptr);
+  CHECK(at::equal(lengths, ints({3, 297, 0, 724, 0})));
+  CHECK(at::equal(begins[0], borders.to(at::kLong) * 8));
+  CHECK(at::equal(begins[1], borders.to(at::kLong) * 3'000'000));
+}
+
 }  // namespace rondo

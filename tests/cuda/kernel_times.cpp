@@ -7,17 +7,23 @@
 // that a kernel must at least read and write.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <optional>
 
+#include "ops/attention/attention_choice.h"
 #include "ops/float8/float8.h"
 #include "support/median.h"
 #include "tests/cuda/kernel_case.h"
@@ -95,6 +101,96 @@ void time_attention(Times& times, const Shape& s) {
   times.time("attention, causal", flops, 0, [&] { call("attention", q, k, v, documents, scale); });
   times.time("attention, causal, backward", 2.5 * flops, 0,
              [&] { call("attention_backward", grad, q, k, v, out[0], out[1], documents, scale); });
+}
+
+// Rows of documents, and windows, by each kernel for them.
+struct Packed {
+  const char* name;
+  std::int64_t heads, kv_heads, width, value_width;
+  std::vector<std::int64_t> documents;  // their tokens; in one row
+  AttentionMask mask = {};
+  bool head_and_tail = false;  // the queries are the first and the last quarter of the row
+};
+
+// The pairs of a query and a key that it sees.
+double pairs_of(const Packed& packed) {
+  double pairs = 0;
+  if (packed.head_and_tail) {
+    const auto tokens = static_cast<double>(packed.documents[0]);
+    return tokens * tokens / 4;
+  }
+  for (const std::int64_t tokens : packed.documents) {
+    const std::int64_t seen = packed.mask.left < 0 ? tokens : std::min(tokens, packed.mask.left + 1);
+    pairs += static_cast<double>(seen) * (static_cast<double>(tokens) - static_cast<double>(seen) / 2);
+  }
+  return pairs;
+}
+
+void time_packed(Times& times, const Packed& packed) {
+  std::vector<std::int32_t> borders{0};
+  for (const std::int64_t tokens : packed.documents)
+    borders.push_back(static_cast<std::int32_t>(borders.back() + tokens));
+  const std::int64_t tokens = borders.back();
+  borders.resize(static_cast<std::size_t>(tokens + 1), borders.back());  // as in training
+  const std::int64_t queries = packed.head_and_tail ? tokens / 2 : tokens;
+  const auto heads = [&](std::int64_t length, std::int64_t count, std::int64_t width) {
+    return times.normal({1, length, count, width}).transpose(1, 2);
+  };
+  const Tensor q = heads(queries, packed.heads, packed.width),
+               k = heads(tokens, packed.kv_heads, packed.width),
+               v = heads(tokens, packed.kv_heads, packed.value_width),
+               grad = heads(queries, packed.heads, packed.value_width);
+  const std::optional<Tensor> none;
+  std::optional<Tensor> documents, positions;
+  if (packed.head_and_tail)
+    positions = at::cat({at::arange(queries / 2), at::arange(tokens - queries / 2, tokens)})
+                    .to(at::kInt)
+                    .unsqueeze(0)
+                    .to(q.device());
+  const std::int64_t runs = packed.head_and_tail ? 2 : 0;
+  if (packed.documents.size() > 1) documents = at::tensor(borders, at::kInt).to(q.device());
+  const double scale = 1 / std::sqrt(static_cast<double>(packed.width));
+  const double flops = 2 * pairs_of(packed) * static_cast<double>(packed.heads);
+  const auto width = static_cast<double>(packed.width), value_width = static_cast<double>(packed.value_width);
+  for (const AttentionKernel kernel : {AttentionKernel::cudnn, AttentionKernel::flash}) {
+    set_attention_kernel(kernel);
+    Tensors out;
+    const auto forward = [&] {
+      return call("attention", q, k, v, documents, scale, packed.mask.left, packed.mask.right,
+                  packed.mask.chunk, none, positions, none, runs);
+    };
+    const std::string name = fmt::format("attention, {}, by {}", packed.name, name_of(kernel));
+    times.time(name, flops * (width + value_width), 0, [&] { out = forward(); });
+    times.time(name + ", backward", flops * (3 * width + 2 * value_width), 0, [&] {
+      call("attention_backward", grad, q, k, v, out.at(0), out.at(1), documents, scale, packed.mask.left,
+           packed.mask.right, packed.mask.chunk, positions, none, runs);
+    });
+  }
+  set_attention_kernel(std::nullopt);
+}
+
+void time_packed_rows(Times& times, std::int64_t tokens) {
+  const std::vector<std::int64_t> eight(8, tokens / 8),
+      mixed{tokens * 3 / 8,
+            tokens / 128,
+            tokens / 8,
+            tokens / 256,
+            tokens / 4,
+            tokens / 32,
+            tokens - tokens * 3 / 8 - tokens / 128 - tokens / 8 - tokens / 256 - tokens / 4 - tokens / 32},
+      many(64, tokens / 64);
+  const std::int64_t window = tokens / 64;
+  for (const Packed& packed :
+       {Packed{"one document", 32, 8, 128, 128, {tokens}},
+        Packed{"8 equal documents", 32, 8, 128, 128, eight},
+        Packed{"7 documents of all lengths", 32, 8, 128, 128, mixed},
+        Packed{"64 documents", 32, 8, 128, 128, many},
+        Packed{"heads of 192 and 128, 8 documents", 16, 16, 192, 128, eight},
+        Packed{"heads of 64, a window", 64, 8, 64, 64, {tokens}, {.left = window - 1}},
+        Packed{"heads of 64, 8 documents and a window", 64, 8, 64, 64, eight, {.left = window - 1}},
+        Packed{"heads of 64, 8 documents", 64, 8, 64, 64, eight},
+        Packed{"heads and tails", 32, 8, 128, 128, {tokens}, {}, true}})
+    time_packed(times, packed);
 }
 
 void time_fused(Times& times, const Shape& s) {
@@ -212,6 +308,7 @@ void time_kernels(Checks& checks, c10::Device device) {
   time_products(times, "w2", s.tokens, s.ffn, s.dim);
   time_products(times, "head", s.tokens, s.dim, s.vocabulary);
   time_attention(times, s);
+  time_packed_rows(times, device.is_cuda() ? 8192 : 256);
   time_fused(times, s);
   time_loss(times, s);
   time_optimizer(times, s);

@@ -79,11 +79,44 @@ TEST_CASE("windows and chunks take flash in bf16, and direct in other types") {
   CHECK(choose_attention(latent) == AttentionKernel::direct);
   CHECK(choose_attention(with(latent, [](auto& c) { c.mask.chunk = 512; })) == AttentionKernel::flash);
   CHECK(attention_kernel_in_words(window) ==
-        "attention: flash, a window of 128 tokens (cuDNN does not support windows)");
+        "attention: flash, a window of 128 tokens (cuDNN does not support windows without "
+        "nvidia-cudnn-frontend)");
   CHECK(attention_kernel_in_words(chunks) ==
         "attention: flash, documents of fewer than 128 tokens direct, chunks of 2048 tokens (cuDNN does not "
-        "support "
-        "chunks)");
+        "support chunks without nvidia-cudnn-frontend)");
+}
+
+TEST_CASE(
+    "with the headers of cuDNN's frontend, documents, windows, chunks and runs of queries take cuDNN on "
+    "Hopper") {
+  const auto with_graphs = [](const AttentionCase& c) {
+    return with(c, [](auto& x) { x.cudnn_graphs = true, x.cudnn = 91900; });
+  };
+  const auto documents = with(with_graphs(kLlama), [](auto& c) { c.documents = true; });
+  const auto window = with(with_graphs(kLlama), [](auto& c) { c.mask.left = 127; });
+  const auto chunks = with(with_graphs(kLlama), [](auto& c) { c.mask.chunk = 2048; });
+  const auto runs = with(documents, [](auto& c) { c.positions = true, c.query_runs = 2; });
+  const auto latent = with(with_graphs(kLatent), [](auto& c) { c.documents = true; });
+  for (const AttentionCase& c : {documents, window, chunks, runs, latent}) {
+    CHECK(choose_attention(c) == AttentionKernel::cudnn);
+    CHECK(choose_attention(with(c, [](auto& x) { x.cudnn = 91300; })) != AttentionKernel::cudnn);
+    CHECK(choose_attention(with(c, [](auto& x) { x.capability_major = 10; })) != AttentionKernel::cudnn);
+    CHECK(choose_attention(with(c, [](auto& x) { x.deterministic = true; })) != AttentionKernel::cudnn);
+    CHECK(choose_attention(with(c, [](auto& x) { x.requested = AttentionKernel::cudnn; })) ==
+          AttentionKernel::cudnn);
+  }
+  CHECK(choose_attention(with(runs, [](auto& c) { c.query_runs = 0; })) == AttentionKernel::direct);
+  CHECK(choose_attention(with(window, [](auto& c) { c.mask.right = 5; })) == AttentionKernel::flash);
+  CHECK(choose_attention(with(documents, [](auto& c) { c.width = c.value_width = 72; })) ==
+        AttentionKernel::flash);
+  CHECK(choose_attention(with(window, [](auto& c) { c.width = c.value_width = 72; })) ==
+        AttentionKernel::cudnn);
+  CHECK(attention_kernel_in_words(documents) ==
+        "attention: cuDNN, documents of fewer than 128 tokens direct");
+  CHECK(
+      attention_kernel_in_words(with(documents, [](auto& c) { c.cudnn = 91002; })) ==
+      "attention: flash, documents of fewer than 128 tokens direct (documents require cuDNN 9.19 and compute "
+      "capability 9.0)");
 }
 
 TEST_CASE("terms of a mask that hide nothing of a row are dropped") {
@@ -124,8 +157,8 @@ TEST_CASE("a requested kernel computes supported cases and refuses the others wi
     return "";
   };
   CHECK(refusal(requested(with(kLlama, [](auto& c) { c.documents = true; }), AttentionKernel::cudnn)) ==
-        "compile.attention = \"cudnn\": cuDNN does not support documents; \"auto\" selects the first kernel "
-        "that supports the case");
+        "compile.attention = \"cudnn\": cuDNN does not support documents without nvidia-cudnn-frontend; "
+        "\"auto\" selects the first kernel that supports the case");
   CHECK(
       refusal(requested(kLatent, AttentionKernel::flash)) ==
       "compile.attention = \"flash\": flash does not support heads of 192 and 128 elements; \"auto\" selects "
@@ -142,7 +175,8 @@ TEST_CASE("the choice is described with the reason") {
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.deterministic = true; })) ==
         "attention: flash (cuDNN is not deterministic)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.documents = true; })) ==
-        "attention: flash, documents of fewer than 128 tokens direct (cuDNN does not support documents)");
+        "attention: flash, documents of fewer than 128 tokens direct (cuDNN does not support documents "
+        "without nvidia-cudnn-frontend)");
   CHECK(attention_kernel_in_words(with(kLatent, [](auto& c) { c.cudnn = 90900; })) ==
         "attention: efficient (flash does not support heads of 192 and 128 elements)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.type = Type::fp32; })) ==

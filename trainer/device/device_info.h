@@ -7,7 +7,8 @@
 namespace rondo {
 
 // Returns one line for `--version`: "none" in a CPU build, otherwise the versions of the CUDA
-// runtime and of NCCL's library: "CUDA 13.0, NCCL 2.28.9". Uses no GPU. Throws Error(environment)
+// runtime, of NCCL's library and of the headers of cuDNN's frontend: "CUDA 13.0, NCCL 2.28.9, cuDNN
+// frontend 1.32.0", the last one "none" without them. Uses no GPU. Throws Error(environment)
 // if a version is unavailable.
 std::string cuda_build_info();
 

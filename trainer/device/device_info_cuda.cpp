@@ -32,7 +32,8 @@ std::string cuda_runtime_version() {
 }  // namespace
 
 std::string cuda_build_info() {
-  return "CUDA " + cuda_runtime_version() + ", NCCL " + nccl_version_text(nccl_library_version());
+  return "CUDA " + cuda_runtime_version() + ", NCCL " + nccl_version_text(nccl_library_version()) +
+         ", cuDNN frontend " RONDO_CUDNN_FRONTEND;
 }
 
 void check_nccl(int world_size) {
