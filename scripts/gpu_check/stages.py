@@ -526,6 +526,64 @@ def other_models(stage):
         stage.case(name, lambda n=slug("model", name), c=config, f=flags: measured(n, c, f), 15)
 
 
+# --- checkpoints ---
+
+HALF = STEPS // 2
+SAVING = ["--checkpoint.enable=true", f"--checkpoint.interval={HALF}"]
+VALIDATING = ["--validation.enable=true", "--validation.freq=4", "--validation.steps=2"]
+
+
+def checkpoints(stage):
+    """Resumed runs continue with the same bits, and the CPU reads what a GPU saved. These are the first validations, too."""
+    def words(name, *flags):
+        return train_words(stage, name, LLAMA, [*SAME_BITS, *VALIDATING, *WAYS["cudagraph"], *flags])
+
+    def run(name, *flags):
+        return stage.command(name, words(name, *flags), 60).expect()
+
+    def until_half(name, *flags):
+        stage.command(f"{name}_half", [*words(name, *SAVING, *flags), f"--training.steps={HALF}"], 60).expect()
+
+    def resumed(name, *flags):
+        until_half(name, BF16)
+        run(name, BF16, *SAVING, *flags)
+        return compare(stage, "uninterrupted", name)
+
+    def saved_beside_steps():
+        run("saved_beside_steps", BF16, "--checkpoint.enable=true", "--checkpoint.interval=1", "--checkpoint.async_mode=async")
+        return compare(stage, "uninterrupted", "saved_beside_steps")
+
+    def evaluated_on_the_cpu():
+        run("evaluated", FP32, *SAVING)
+        on_gpu = metrics(stage, "evaluated")[-1]["validation_loss"]
+        ended = stage.command("eval", [rondo(stage), "eval", stage.work / "evaluated"], 60).expect()
+        on_cpu = float(re.search(r"^loss (\S+)", ended.output, re.MULTILINE).group(1))
+        if abs(on_gpu - on_cpu) > LARGEST_LOSS_DIFFERENCE:
+            raise Failed(f"the validation loss is {on_gpu} on the GPU and {on_cpu} on the CPU")
+        return {"on_gpu": on_gpu, "difference": abs(on_gpu - on_cpu)}
+
+    def resumed_on_the_cpu():
+        until_half("on_cpu", FP32)
+        name = "on_cpu"
+        run(name, FP32, *SAVING, "--job.device=cpu", "--compile.passes=default")
+        losses_of = {key: [line["loss"] for line in metrics(stage, key)] for key in (name, "evaluated")}
+        if len(losses_of[name]) != STEPS or len(losses_of["evaluated"]) != STEPS:
+            raise Skipped("a run has not all of its steps")
+        most = max(abs(a - b) for a, b in zip(*losses_of.values()))
+        if most > LARGEST_LOSS_DIFFERENCE:
+            raise Failed(f"losses differ by {most:.2e}: {losses_of}")
+        return {"largest_difference": most}
+
+    stage.case("uninterrupted", lambda: (run("uninterrupted", BF16), {"steps": len(metrics(stage, "uninterrupted"))})[1])
+    stage.cases({
+        "resumed": lambda: resumed("resumed"),
+        "resumed by eager steps": lambda: resumed("resumed_eager", "--compile.enable=false", "--compile.passes=default"),
+        "saved beside steps, each": saved_beside_steps,
+        "evaluated on the CPU": evaluated_on_the_cpu,
+    }, at_once=3, needs_s=15)
+    stage.case("resumed on the CPU", resumed_on_the_cpu, 15)
+
+
 # --- every way to end ---
 
 def alive_in(session):
@@ -780,6 +838,7 @@ STAGES = [
     ("other models", 80, 20, other_models),
     ("contract", 30, 8, contract),
     ("other bits", 110, 20, other_bits),
+    ("checkpoints", 60, 15, checkpoints),
     ("teardown", 60, 15, teardown),
     ("sanitizer", 110, 20, sanitizer),
     ("memory", 60, 20, memory),
@@ -788,4 +847,4 @@ STAGES = [
 ]
 # One command's worth each.
 HALVES = {"first": ["kernels", "compass", "core bits", "losses", "kernel times", "kernel table", "contract", "other bits", "teardown"],
-          "second": ["sanitizer", "other models", "memory", "ranks", "speed"]}
+          "second": ["checkpoints", "sanitizer", "other models", "memory", "ranks", "speed"]}
