@@ -4,7 +4,7 @@
 #
 # The folder that holds cudnn_frontend.h is taken from, in this order:
 #   -DCUDNN_FRONTEND_DIR=..., the environment's CUDNN_FRONTEND_DIR, include beside LibTorch, .deps/python/include
-#   (scripts/setup.sh --cuda)
+#   (scripts/setup.sh --cuda), .deps/oracles/include (scripts/setup.sh --oracles)
 set(RONDO_CUDNN_FRONTEND_VERSION 1.32.0)
 
 if(NOT CUDNN_FRONTEND_DIR)
@@ -13,7 +13,7 @@ endif()
 if(CUDNN_FRONTEND_DIR)
   set(_candidates ${CUDNN_FRONTEND_DIR})
 else()
-  set(_candidates ${TORCH_DIR}/../include ${CMAKE_SOURCE_DIR}/.deps/python/include)
+  set(_candidates ${TORCH_DIR}/../include ${CMAKE_SOURCE_DIR}/.deps/python/include ${CMAKE_SOURCE_DIR}/.deps/oracles/include)
 endif()
 set(_versions)
 foreach(_folder IN LISTS _candidates)
