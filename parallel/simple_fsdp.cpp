@@ -187,8 +187,7 @@ class ShardedWeights final : public Weights {
     const ParameterPtr& parameter = find("weight");
     if (gathers_again(*parameter))
       return ReshardingGroupedLinear::apply(x, parameter->shard, ends_E, parameter, inputs_first);
-    const at::Tensor weight = unshard(parameter);
-    return rondo::grouped_linear(x, inputs_first ? weight.transpose(1, 2) : weight, ends_E);
+    return rondo::grouped_linear(x, unshard(parameter), ends_E, inputs_first);
   }
 
   std::map<std::string, ParameterPtr> parameters_;

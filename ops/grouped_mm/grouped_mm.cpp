@@ -47,17 +47,22 @@ Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
 }
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& ends) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& ends,
+                        bool inputs_first) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, weight, ends});
-    return grouped_mm(x, weight.transpose(1, 2), ends);
+    context->saved_data["inputs_first"] = inputs_first;
+    return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const bool inputs_first = context->saved_data["inputs_first"].toBool();
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2];
-    const Tensor grad_x = grouped_mm(gradients[0], weight, ends);
-    const Tensor grad_weight = grouped_mm(gradients[0].t(), x, ends);
-    return {grad_x, grad_weight, {}};
+    const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2], &gradient = gradients[0];
+    const Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+    // A transposed gradient would be copied to the layout of the weight.
+    const Tensor grad_weight =
+        inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
+    return {grad_x, grad_weight, {}, {}};
   }
 };
 
@@ -73,8 +78,8 @@ Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& ends) {
   return handle.call(a, b, ends);
 }
 
-Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends) {
-  return GroupedLinear::apply(x, weight, ends);
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first) {
+  return GroupedLinear::apply(x, weight, ends, inputs_first);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("grouped_mm(Tensor a, Tensor b, Tensor ends) -> Tensor"); }

@@ -64,16 +64,19 @@ TEST_CASE("grouped_mm is one product per run, with empty runs and zeros after th
 
 TEST_CASE("the gradients of grouped_linear are those of one linear layer per run") {
   const Tensor ends = ints({3, 3, 8, 9});
-  const Tensor x = wide(at::randn({kRows, kInner})), weight = wide(at::randn({kGroups, kColumns, kInner}));
-  const Tensor x_copy = wide(x), weight_copy = wide(weight), grad = at::randn({kRows, kColumns}, at::kDouble);
-  grouped_linear(x, weight, ends).backward(grad);
+  const bool inputs_first = GENERATE(false, true);
+  const Tensor x = wide(at::randn({kRows, kInner})), drawn = at::randn({kGroups, kColumns, kInner});
+  const Tensor weight = wide(inputs_first ? drawn.transpose(1, 2).contiguous() : drawn);
+  const Tensor x_copy = wide(x), weight_copy = wide(drawn), grad = at::randn({kRows, kColumns}, at::kDouble);
+  grouped_linear(x, weight, ends, inputs_first).backward(grad);
   Tensors parts = for_each_run(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t rows) {
     return at::linear(x_copy.narrow(0, begin, rows), weight_copy[e]);
   });
   parts.push_back(at::zeros({kRows - 9, kColumns}, at::kDouble));
   at::cat(parts).backward(grad);
   CHECK(at::allclose(x.grad(), x_copy.grad()));
-  CHECK(at::allclose(weight.grad(), weight_copy.grad()));
+  CHECK(at::allclose(weight.grad(), inputs_first ? weight_copy.grad().transpose(1, 2) : weight_copy.grad()));
+  CHECK(weight.grad().is_contiguous());
 }
 
 TEST_CASE("grouped_mm refuses mismatched runs") {
