@@ -108,6 +108,21 @@ Placement dot_rows(const OnAxis& at, std::size_t) {  // (rows, x, place, count)
   const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(2)));
   return product_of(sums, at.operand(1));
 }
+// (x, bias, ends): adds the bias of its expert to each row. A rank's rows for its own experts are
+// local.
+Placement grouped_add(const OnAxis& at, std::size_t) {
+  const Placement x = at.operand(0), bias = at.operand(1);
+  if (bias != sharded(0)) return sum_of(x, bias);
+  if (x.kind == Kind::local) return x;
+  throw Refused{"it adds the biases of this rank's experts to rows of other experts"};
+}
+// (x, ends) -> the sum of each expert's rows.
+Placement grouped_sum(const OnAxis& at, std::size_t) {
+  const Placement x = product_of(at.operand(0), kReplicated);
+  if (x.kind == Kind::local) return sharded(0);
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
+  return x == sharded(0) ? kPartialSum : x;
+}
 // (counts, rows, group) -> the order of the rank's own rows.
 Placement order_by_expert(const OnAxis& at, std::size_t) {
   const Placement counts = nonlinear(at.operand(0));
@@ -146,6 +161,8 @@ constexpr Op kRowOps[] = {
      .shard = all_to_all_tokens,
      .keeps_parts = true},
     {.name = "rondo.dot_rows.default", .signature = {3, 4, 1}, .shard = dot_rows},
+    {.name = "rondo.grouped_add.default", .signature = {3, 3, 1}, .reuses = 0, .shard = grouped_add},
+    {.name = "rondo.grouped_sum.default", .signature = {2, 2, 1}, .shard = grouped_sum, .launches = 2},
     {.name = "rondo.order_by_expert.default", .signature = {1, 3, 2}, .shard = order_by_expert},
     {.name = "rondo.permute_tokens.default", .signature = {2, 5, 1}, .shard = permute_tokens},
     {.name = "rondo.unpermute_tokens.default", .signature = {2, 4, 1}, .shard = unpermute_tokens},

@@ -14,7 +14,7 @@
 #include <limits>
 
 #include "models/parts/layers.h"
-#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_sum/grouped_sum.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/swiglu/swiglu.h"
 #include "support/scope.h"
@@ -64,13 +64,14 @@ Tensor run_fused_experts(const Tensor& rows_RD, const RankContext& ranks, const 
   return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), ranks, ends_E);
 }
 
-// Multiplies each row by its expert's matrix and adds the expert's bias times `times_R1`. The bias
-// term is a grouped product as well.
-Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_R1, const RankContext& ranks,
+// Multiplies each row by its expert's matrix and adds the expert's bias. With `is_partial`, the
+// results are terms of a sum over expert_tp, and one of them contains the bias.
+Tensor biased_product(const char* name, const Tensor& x_RD, bool is_partial, const RankContext& ranks,
                       const Tensor& ends_E) {
   ModuleScope scope(name);
-  const Tensor product = ranks.weights->grouped_mm(x_RD, ends_E);
-  return product + grouped_linear(times_R1, ranks.weights->get("bias").unsqueeze(-1), ends_E);
+  const Tensor product = ranks.weights->grouped_mm(x_RD, ends_E), bias_ED = ranks.weights->get("bias");
+  return grouped_add(product, is_partial ? ranks.experts->once_per_expert_tp_group(bias_ED) : bias_ED,
+                     ends_E);
 }
 
 // Returns min(x, limit); the gradient passes where x <= limit. Uses products: the gradient of a
@@ -83,13 +84,12 @@ Tensor at_most(const Tensor& x, double limit) {
 Tensor run_clamped_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E) {
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
-  const Tensor once_R1 = at::ones_like(rows_RD.narrow(1, 0, 1));
-  const Tensor both = biased_product("gate_up", rows_RD, once_R1, ranks, ends_E);
+  const Tensor both = biased_product("gate_up", rows_RD, /*is_partial=*/false, ranks, ends_E);
   const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
   const Tensor gate = at_most(gate_and_up[0], kLimit);
   const Tensor up = -at_most(-at_most(gate_and_up[1], kLimit), kLimit);
-  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)),
-                        ranks.experts->once_per_expert_tp_group(once_R1), ranks, ends_E);
+  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), /*is_partial=*/true, ranks,
+                        ends_E);
 }
 
 Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const RankContext& ranks,

@@ -201,10 +201,10 @@ Tensor& add_matmul_to_cuda(Tensor& sum, const Tensor& a, const Tensor& b, std::s
 // --- measuring ---
 
 // Operands of one product, drawn at random: a GPU multiplies zeros at a higher clock.
-struct Operands {
+struct ProductOperands {
   Tensor a, b, out;
 
-  Operands(const MatmulShape& shape, c10::Device device) {
+  ProductOperands(const MatmulShape& shape, c10::Device device) {
     const auto options = at::TensorOptions(device).dtype(at::kBFloat16);
     a = at::empty_strided(shape.a_sizes, shape.a_strides, options).normal_();
     b = at::empty_strided(shape.b_sizes, shape.b_strides, options).normal_();
@@ -250,14 +250,14 @@ class Timer {
 }  // namespace
 
 MatmulTimes measure_matmul(const MatmulShape& shape, c10::Device device) {
-  std::vector<Operands> sets;  // that the caches cannot hold together
+  std::vector<ProductOperands> sets;  // that the caches cannot hold together
   sets.emplace_back(shape, device);
   const cuda::Launch launch(sets[0].a, "mm");
   const std::int64_t cache = at::cuda::getDeviceProperties(device.index())->l2CacheSize;
   while (std::ssize(sets) * sets[0].bytes() < 3 * cache) sets.emplace_back(shape, device);
 
   std::vector<Product> products;
-  for (const Operands& set : sets)
+  for (const ProductOperands& set : sets)
     products.emplace_back(set.a, set.b, shape.adds ? &set.out : nullptr, set.out);
   std::vector<cublasLtMatmulHeuristicResult_t> found = products[0].algorithms();
 
@@ -269,7 +269,7 @@ MatmulTimes measure_matmul(const MatmulShape& shape, c10::Device device) {
     }) / kCallsOfARound;
   };
   const auto with_aten = [&](std::size_t set) {
-    Operands& o = sets[set];
+    ProductOperands& o = sets[set];
     shape.adds ? o.out.addmm_(o.a, o.b) : at::mm_out(o.out, o.a, o.b);
   };
   std::vector<double> aten;

@@ -95,12 +95,30 @@ void check_grouped_mm(Checks& checks, c10::Device device) {
   }
 }
 
+void check_grouped_sum(Checks& checks, c10::Device device) {
+  const Tensor ends = at::tensor({0, 130, 131, 131, 900, 901, 1640, 1683}, at::kInt);
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat})
+    for (const std::int64_t width : {720, 45}) {
+      Inputs draw(type);
+      const Tensor x = draw.normal({1700, width}), bias = draw.normal({ends.numel(), width});
+      const std::string of = fmt::format("{} wide, {}: the CPU's bits", width, in_words(type));
+      check(checks, device, {"grouped_add, " + of, "grouped_add", type, type, 0, true, [=](const Place& p) {
+                               return call("grouped_add", at_place(x, p), at_place(bias, p),
+                                           ends.to(p.device));
+                             }});
+      check(checks, device, {"grouped_sum, " + of, "grouped_sum", type, type, 0, true, [=](const Place& p) {
+                               return call("grouped_sum", at_place(x, p), ends.to(p.device));
+                             }});
+    }
+}
+
 // --- weights, transfers and norms: every bit ---
 
 void check_experts(Checks& checks, c10::Device device) {
   check_permute_tokens(checks, device);
   check_order_by_expert(checks, device);
   check_grouped_mm(checks, device);
+  check_grouped_sum(checks, device);
 }
 
 void check_bits(Checks& checks, c10::Device device) {

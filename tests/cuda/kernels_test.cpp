@@ -23,6 +23,8 @@
 #include "ops/adamw/adamw_cuda.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
+#include "ops/grouped_sum/grouped_sum.h"
+#include "ops/grouped_sum/grouped_sum_cuda.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
@@ -140,6 +142,24 @@ TEST_CASE("rows and matrices that no run fills are cleared, and nothing else") {
   cuda::clear_empty(stack.mutable_data_ptr(), data(ends), 3, 2 * columns * 4, nullptr);
   for (std::int64_t e = 0; e < 3; ++e)
     CHECK(at::equal(stack[e], at::full({2, columns}, e == 1 ? 0.0f : 1.0f)));
+}
+
+TEST_CASE("biases of runs and sums of runs have the CPU's bits, with empty runs and rows after the last") {
+  const std::int64_t rows = 700, width = GENERATE(1, 37, 264), runs = 5;
+  const Tensor ends =
+      GENERATE(as<Tensor>(), ints({3, 3, 80, 81, 660}), ints({0, 0, 700, 700, 700}), ints({0, 0, 0, 0, 0}));
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const Tensor x = at::randn({rows, width}).to(type), bias = at::randn({runs, width}).to(type);
+  const cuda::GroupedRows in{rows, width, runs, element_of(x), x.const_data_ptr(), data(ends)};
+
+  const Tensor added = at::full({rows, width}, 9, x.options());
+  cuda::grouped_add(in, bias.const_data_ptr(), added.mutable_data_ptr(), nullptr);
+  CHECK(at::equal(added, grouped_add(x, bias, ends)));
+
+  const Tensor sums = at::full({runs, width}, 9, x.options());
+  const Tensor parts = at::empty({cuda::grouped_sum_parts(in), width}, at::kFloat);
+  cuda::grouped_sum(in, parts.mutable_data_ptr<float>(), sums.mutable_data_ptr(), nullptr);
+  CHECK(at::equal(sums, grouped_sum(x, ends)));
 }
 
 TEST_CASE("tiles of runs hold every row once, and their number is within the bound") {

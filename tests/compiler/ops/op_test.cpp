@@ -9,6 +9,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu_backward.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -17,6 +18,7 @@
 
 #include "compiler/execute/cpu_memory.h"
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/grouped_sum/grouped_sum.h"
 
 namespace rondo {
 namespace {
@@ -145,6 +147,8 @@ TEST_CASE("a result that reuses its operand's memory has the same bits") {
   };
   compare(grad, [&](const at::Tensor& g) { return at::silu_backward(g, other); });
   compare(grad, [&](const at::Tensor& g) { return call("rondo.swiglu.default", g, other); });
+  const at::Tensor ends = at::tensor({5, 5, 30}, at::kInt);
+  compare(grad, [&](const at::Tensor& x) { return grouped_add(x, other.narrow(0, 0, 3), ends); });
   const at::Tensor labels = at::arange(37), ones = at::ones({37}), each = at::ones({});
   compare(grad, [&](const at::Tensor& logits) {
     return cross_entropy_backward(kCrossEntropyOnCpu, each, logits, labels, ones, ones, 0);
