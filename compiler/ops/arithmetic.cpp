@@ -196,11 +196,16 @@ constexpr Op kArithmeticOps[] = {
     {.name = "aten.silu.default", .overwritten = 1, .shard = pointwise},
     {.name = "aten.sqrt.default", .overwritten = 1, .shard = pointwise},
     {.name = "aten.sub.Scalar", .shard = pointwise},
+    {.name = "rondo.clamped_swiglu.default", .signature = {1, 3, 1}, .shard = pointwise},
     {.name = "rondo.swiglu.default", .reuses = 0, .shard = pointwise},
 
     {.name = "aten.sigmoid_backward.default", .shard = gradient_of_pointwise},
     {.name = "aten.silu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.rope.default", .shard = gradient_of_pointwise},
+    {.name = "rondo.clamped_swiglu_backward.default",
+     .signature = {2, 4, 1},
+     .reuses = 1,
+     .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_backward_joined.default", .shard = gradient_of_pointwise},
 

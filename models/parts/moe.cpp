@@ -16,6 +16,7 @@
 #include "models/parts/layers.h"
 #include "ops/grouped_sum/grouped_sum.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/swiglu/clamped_swiglu.h"
 #include "ops/swiglu/swiglu.h"
 #include "support/scope.h"
 
@@ -74,22 +75,11 @@ Tensor biased_product(const char* name, const Tensor& x_RD, bool is_partial, con
                      ends_E);
 }
 
-// Returns min(x, limit); the gradient passes where x <= limit. Uses products: the gradient of a
-// clamp selects a constant, which a trace cannot contain.
-Tensor at_most(const Tensor& x, double limit) {
-  const Tensor kept = x.le(limit).to(x.scalar_type());
-  return x * kept + (1 - kept) * limit;
-}
-
 Tensor run_clamped_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E) {
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
   const Tensor both = biased_product("gate_up", rows_RD, /*is_partial=*/false, ranks, ends_E);
-  const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
-  const Tensor gate = at_most(gate_and_up[0], kLimit);
-  const Tensor up = -at_most(-at_most(gate_and_up[1], kLimit), kLimit);
-  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), /*is_partial=*/true, ranks,
-                        ends_E);
+  return biased_product("down", clamped_swiglu(both, kLimit, kSlope), /*is_partial=*/true, ranks, ends_E);
 }
 
 Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const RankContext& ranks,

@@ -19,6 +19,7 @@
 #include "ops/kernel/divisor.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
+#include "ops/swiglu/clamped_swiglu_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
 #include "tests/cuda/element_of.h"
 #include "tests/ops/call_op.h"
@@ -122,6 +123,27 @@ TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, 
   cuda::swiglu_backward(of, grad.const_data_ptr(), joined.mutable_data_ptr(),
                         joined.narrow(1, width, width).mutable_data_ptr(), 2 * width, nullptr);
   check_close(joined, call("swiglu_backward_joined", grad, gate, up)[0]);
+}
+
+TEST_CASE("the kernels of the clamped swiglu equal the CPU's, in place too, aligned or not, and clamp") {
+  const at::ScalarType type = any_type();
+  const auto [count, width] =
+      GENERATE(std::pair(1, 1), std::pair(3, 64), std::pair(5, 37), std::pair(2, 2056));
+  const double limit = 0.7, slope = 1.702;
+  INFO(type << " " << count << " x " << width);
+  const Tensor gate_up = rows(count, 2 * width, 0, type), grad = rows(count, width, 0, type);
+  const cuda::ClampedPairs in{count * width, element_of(grad), gate_up.const_data_ptr(),
+                              static_cast<float>(limit), static_cast<float>(slope)};
+
+  const Tensor y = unwritten({count, width}, type);
+  cuda::clamped_swiglu(in, y.mutable_data_ptr(), nullptr);
+  check_close(y, call("clamped_swiglu", gate_up, limit, slope)[0]);
+
+  const Tensor expected = call("clamped_swiglu_backward", grad, gate_up, limit, slope)[0];
+  for (const Tensor& to : {unwritten({count, 2 * width}, type), gate_up}) {
+    cuda::clamped_swiglu_backward(in, grad.const_data_ptr(), to.mutable_data_ptr(), nullptr);
+    check_close(to, expected);
+  }
 }
 
 TEST_CASE("a divisor known before a launch divides as the CPU does, up to the largest numbers") {

@@ -239,6 +239,15 @@ void check_fused(Checks& checks, c10::Device device) {
                  return call("rope", at_place(x, p), table(angles.cos()), table(angles.sin()), interleaved,
                              inverse);
                }});
+    const Tensor pairs = draw.normal({kRows, 2 * 384}) * 4;
+    check(checks, device,
+          {fmt::format("clamped_swiglu, {}", in_words(type)), "clamped_swiglu", type, at::kFloat, tolerance,
+           true, [=](const Place& p) { return call("clamped_swiglu", at_place(pairs, p), 7.0, 1.702); }});
+    check(checks, device,
+          {fmt::format("clamped_swiglu_backward, {}", in_words(type)), "clamped_swiglu_backward", type,
+           at::kFloat, tolerance, true, [=](const Place& p) {
+             return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), 7.0, 1.702);
+           }});
   }
 }
 

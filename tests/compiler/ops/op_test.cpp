@@ -147,6 +147,12 @@ TEST_CASE("a result that reuses its operand's memory has the same bits") {
   };
   compare(grad, [&](const at::Tensor& g) { return at::silu_backward(g, other); });
   compare(grad, [&](const at::Tensor& g) { return call("rondo.swiglu.default", g, other); });
+  const at::Tensor gate_up = at::randn({37, 2 * 2051}).to(dtype);
+  compare(gate_up, [&](const at::Tensor& pairs) {
+    torch::jit::Stack stack{grad, pairs, 7.0, 1.702};
+    find("rondo.clamped_swiglu_backward.default")->callBoxed(stack);
+    return stack.at(0).toTensor();
+  });
   const at::Tensor ends = at::tensor({5, 5, 30}, at::kInt);
   compare(grad, [&](const at::Tensor& x) { return grouped_add(x, other.narrow(0, 0, 3), ends); });
   const at::Tensor labels = at::arange(37), ones = at::ones({37}), each = at::ones({});

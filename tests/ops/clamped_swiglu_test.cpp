@@ -1,0 +1,85 @@
+// The clamped swiglu on the CPU against its formula in f64, forward and backward.
+#include "ops/swiglu/clamped_swiglu.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tensor.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <limits>
+
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+constexpr double kLimit = 7.0, kSlope = 1.702;
+
+}  // namespace
+
+TEST_CASE("the clamped swiglu and its backward follow the formula, within the limit and beyond it") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor gate_up = rows(GENERATE("contiguous", "apart"), 37, 262, dtype) * 5;
+  const Tensor grad = rows("contiguous", 37, 131, dtype), pairs = wide(gate_up);
+  const std::vector<Tensor> halves = pairs.view({37, 131, 2}).unbind(-1);
+  const Tensor gate = at::clamp_max(halves[0], kLimit), up = at::clamp(halves[1], -kLimit, kLimit);
+  const Tensor y = (up + 1) * gate * at::sigmoid(kSlope * gate);
+  check_close(checked_call("clamped_swiglu", {gate_up, kLimit, kSlope})[0], y);
+  y.backward(grad.to(at::kDouble));
+  check_close(checked_call("clamped_swiglu_backward", {grad, gate_up, kLimit, kSlope})[0], pairs.grad());
+}
+
+TEST_CASE("the clamped swiglu passes gradients at the limit, clamps infinities and keeps nans") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor pairs = at::tensor({7.0, -7.0, inf, inf, 1.0, -inf, nan, 0.0}, at::kDouble).view({4, 2});
+  const Tensor y = call("clamped_swiglu", pairs, kLimit, kSlope)[0];
+  CHECK(y[1][0].item<double>() ==
+        call("clamped_swiglu", at::full_like(pairs, 7.0), kLimit, kSlope)[0][0][0].item<double>());
+  CHECK(y[3][0].isnan().item<bool>());
+  const Tensor gradient =
+      call("clamped_swiglu_backward", at::full({4, 1}, 1.0, at::kDouble), pairs, kLimit, kSlope)[0];
+  CHECK(gradient[0][0].item<double>() != 0);
+  CHECK(gradient[0][1].item<double>() != 0);
+  CHECK(gradient[1][0].item<double>() == 0);
+  CHECK(gradient[1][1].item<double>() == 0);
+  CHECK(gradient[2][1].item<double>() == 0);
+}
+
+TEST_CASE("autograd of the clamped swiglu calls its backward") {
+  const Tensor gate_up = rows("apart", 5, 66, at::kFloat).requires_grad_(), grad = at::randn({5, 33});
+  clamped_swiglu(gate_up, kLimit, kSlope).backward(grad);
+  CHECK(
+      at::equal(gate_up.grad(), call("clamped_swiglu_backward", grad, gate_up.detach(), kLimit, kSlope)[0]));
+}
+
+TEST_CASE("the clamped swiglu gives the same bits for any number of threads, and at every position") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor gate_up = (at::randn({301, 192}) * 5).to(dtype), grad = at::randn({301, 96}).to(dtype);
+  check_same_with_threads([&] { return call("clamped_swiglu_backward", grad, gate_up, kLimit, kSlope); });
+  const Tensor y = call("clamped_swiglu", gate_up, kLimit, kSlope)[0];
+  for (std::int64_t first = 1; first < 96; ++first) {
+    const Tensor rest = gate_up.narrow(1, 2 * first, 192 - 2 * first);
+    CHECK(at::equal(call("clamped_swiglu", rest, kLimit, kSlope)[0], y.narrow(1, first, 96 - first)));
+  }
+}
+
+TEST_CASE("the clamped swiglu refuses unsupported operands, and accepts empty ones") {
+  const Tensor x = at::randn({3, 8});
+  check_refused("but gate_up is Half", "clamped_swiglu", {x.to(at::kHalf), kLimit, kSlope});
+  check_refused("gate_up must have rows of pairs", "clamped_swiglu", {x.narrow(1, 0, 7), kLimit, kSlope});
+  check_refused("grad is Float [3, 8], but must be Float [3, 4]", "clamped_swiglu_backward",
+                {x, x, kLimit, kSlope});
+  CHECK(checked_call("clamped_swiglu", {x.narrow(0, 0, 0), kLimit, kSlope})[0].sizes() ==
+        at::IntArrayRef{0, 4});
+}
+
+}  // namespace rondo
