@@ -10,12 +10,9 @@
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/argsort.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cumsum.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -25,6 +22,7 @@
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
 #include "ops/local_ids/local_ids.h"
 #include "ops/permute_tokens/permute_tokens.h"
+#include "ops/sort_slots/sort_slots.h"
 #include "parallel/collectives.h"
 #include "parallel/saved_group.h"
 
@@ -104,21 +102,6 @@ struct Reorder : torch::autograd::Function<Reorder> {
   }
 };
 
-// The permutation that sorts slots by key, stable, and its inverse.
-struct Sorted {
-  Tensor order_N, place_N;
-};
-Sorted sorted_slots(const Tensor& keys_N) {
-  const Tensor order_N = std::get<1>(at::sort(keys_N, /*stable=*/true, 0, /*descending=*/false));
-  return {order_N, at::argsort(order_N, /*stable=*/true, 0)};
-}
-
-// How often each key below `kinds` occurs: [kinds].
-Tensor count_each(const Tensor& keys_N, std::int64_t kinds, at::ScalarType dtype) {
-  const at::TensorOptions whole = keys_N.options().dtype(dtype);
-  return keys_N.new_zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
-}
-
 // The runs of rows of the experts, cut at the capacity.
 struct Runs {
   Tensor ends_E, dropped_tokens;  // dropped_tokens is undefined where unbounded
@@ -134,14 +117,15 @@ Tensor gather_ids(const Tensor& experts_TK, const AxisGroup& group) {
   return gather(experts_TK.to(at::kInt), group).to(at::kLong);
 }
 
-// The experts of the tokens of the whole expert_tp group, and the tokens of each expert (fp32).
-struct Choices {
-  Tensor experts_PK, tokens_per_expert;
+// The slots of the tokens of the whole expert_tp group by expert, and the place of each.
+struct SortedChoices {
+  SortedSlots slots;
+  Tensor place_PK;
 };
-Choices choices_of(const Tensor& experts_TK, const Tensor& tokens_per_expert, const AxisGroup& expert_tp) {
-  if (expert_tp.ranks == 1) return {experts_TK, tokens_per_expert};
-  const Tensor experts_PK = gather_ids(experts_TK, expert_tp);
-  return {experts_PK, count_each(experts_PK.view({-1}), tokens_per_expert.size(0), at::kFloat)};
+SortedChoices sort_choices(const Tensor& experts_TK, std::int64_t experts, const AxisGroup& expert_tp) {
+  const Tensor experts_PK = expert_tp.ranks == 1 ? experts_TK : gather_ids(experts_TK, expert_tp);
+  SortedSlots slots = sort_slots(experts_PK.view({-1}), experts);
+  return {slots, slots.place_N.view(experts_PK.sizes())};
 }
 
 // Every expert is on this rank, whole or cut over expert_tp.
@@ -149,13 +133,10 @@ class LocalExperts : public ExpertParallel {
  public:
   explicit LocalExperts(ExpertParallelOptions options) : o_(std::move(options)) {}
 
-  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
-                      const Tensor& tokens_per_expert) const override {
-    const Choices choices = choices_of(experts_TK, tokens_per_expert, o_.expert_tp);
-    const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
-    const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) const override {
+    const auto [sorted, place_PK] = sort_choices(experts_TK, experts, o_.expert_tp);
     const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o_.expert_tp);
-    return {rows_RD, at::cumsum(choices.tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_PK}};
+    return {rows_RD, at::cumsum(sorted.counts, 0, at::kInt), {}, {sorted.order_N, place_PK}};
   }
 
   // Masks by the place of the only id, 1, which the first rank of expert_tp has.
@@ -179,17 +160,15 @@ class FixedSizeExchange final : public LocalExperts {
  public:
   using LocalExperts::LocalExperts;
 
-  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
-                      const Tensor& tokens_per_expert) const override {
-    const std::int64_t experts = tokens_per_expert.size(0), each = experts / o_.group.ranks;
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) const override {
+    const std::int64_t each = experts / o_.group.ranks;
     const std::int64_t capacity = o_.capacity(experts_TK.size(0), experts_TK.size(1), experts);
     const Tensor ids_PK = gather_ids(experts_TK, o_.token_group());
     const Tensor keys_N = local_ids(ids_PK.view({-1}), o_.rank * each, each, each, o_.group.name).local;
-    const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
+    const SortedSlots sorted = sort_slots(keys_N, each + 1);  // slots of other ranks' experts last
     const Tensor order_R = sorted.order_N.narrow(0, 0, capacity);
     const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
-    const Runs runs =
-        runs_within(capacity, count_each(keys_N, each + 1, at::kInt).narrow(0, 0, each), o_.is_bounded());
+    const Runs runs = runs_within(capacity, sorted.counts.narrow(0, 0, each), o_.is_bounded());
     const Tensor count = runs.ends_E.select(0, each - 1);
     const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o_.token_group());
     return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
@@ -218,16 +197,12 @@ class ExactExchange final : public LocalExperts {
  public:
   using LocalExperts::LocalExperts;
 
-  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
-                      const Tensor& tokens_per_expert) const override {
-    const Choices choices = choices_of(experts_TK, tokens_per_expert, o_.expert_tp);
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) const override {
     const std::string& group = o_.group.name;
-    const std::int64_t ranks = o_.group.ranks, experts = choices.tokens_per_expert.size(0),
-                       each = experts / ranks;
-    const std::int64_t capacity = o_.capacity(x_TD.size(0), choices.experts_PK.size(1), experts);
-    const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
-    const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
-    const Tensor offered_TE = choices.tokens_per_expert.to(at::kInt).view({ranks, each});
+    const std::int64_t ranks = o_.group.ranks, each = experts / ranks;
+    const std::int64_t capacity = o_.capacity(x_TD.size(0), experts_TK.size(1), experts);
+    const auto [sorted, place_PK] = sort_choices(experts_TK, experts, o_.expert_tp);
+    const Tensor offered_TE = sorted.counts.view({ranks, each});
     const Tensor offered_FTE = gather(offered_TE, o_.group).view({ranks, ranks, each});
     const Tensor sent_FTE = o_.is_bounded() ? within(capacity, offered_FTE) : offered_FTE;
     const Tensor received_FE = local_part(sent_FTE, 1, o_.rank, group);

@@ -66,10 +66,9 @@ struct Dispatched {
 class ExpertParallel {
  public:
   virtual ~ExpertParallel() = default;
-  // Sends tokens to their experts (int64 ids). `tokens_per_expert`, fp32 [all experts], counts
-  // these ids.
+  // Sends tokens to their experts: int64 ids less than `experts`, the number of all experts.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                              const at::Tensor& tokens_per_expert) const = 0;
+                              std::int64_t experts) const = 0;
   // Returns x on the first rank of `expert_tp` and zeros on the others, so that combine's sum
   // contains x once.
   virtual at::Tensor once_per_expert_tp_group(const at::Tensor& x) const = 0;

@@ -123,6 +123,11 @@ Placement grouped_sum(const OnAxis& at, std::size_t) {
   if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
   return x == sharded(0) ? kPartialSum : x;
 }
+// (keys, kinds) -> order, place and counts. A rank's keys have an order and counts of their own.
+Placement sort_slots(const OnAxis& at, std::size_t i) {
+  const Placement keys = nonlinear(at.operand(0));
+  return i < 2 || keys == kReplicated ? keys : kLocal;
+}
 // (counts, rows, group) -> the order of the rank's own rows.
 Placement order_by_expert(const OnAxis& at, std::size_t) {
   const Placement counts = nonlinear(at.operand(0));
@@ -165,6 +170,11 @@ constexpr Op kRowOps[] = {
     {.name = "rondo.grouped_sum.default", .signature = {2, 2, 1}, .shard = grouped_sum, .launches = 2},
     {.name = "rondo.order_by_expert.default", .signature = {1, 3, 2}, .shard = order_by_expert},
     {.name = "rondo.permute_tokens.default", .signature = {2, 5, 1}, .shard = permute_tokens},
+    {.name = "rondo.sort_slots.default",
+     .signature = {1, 2, 3},
+     .slow_to_repeat = true,
+     .shard = sort_slots,
+     .launches = 3},
     {.name = "rondo.unpermute_tokens.default", .signature = {2, 4, 1}, .shard = unpermute_tokens},
 };
 

@@ -16,6 +16,7 @@
 #include "models/parts/layers.h"
 #include "ops/grouped_sum/grouped_sum.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/sort_slots/sort_slots.h"
 #include "ops/swiglu/clamped_swiglu.h"
 #include "ops/swiglu/swiglu.h"
 #include "support/scope.h"
@@ -126,7 +127,7 @@ Tensor through_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Rout
   Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
-    dispatched = ranks.experts->dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
+    dispatched = ranks.experts->dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E.size(0));
   }
   load = {routing.tokens_per_expert_E, dispatched.dropped_tokens};
   const Tensor results_RD = kind_of(m.kind)(dispatched.rows_RD, ranks, dispatched.ends_E);
@@ -158,10 +159,9 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
   Tensor chosen_TK = scores_TE.gather(1, routing.experts_TK);
   if (o.norm) chosen_TK = chosen_TK / (at::sum(chosen_TK, at::IntArrayRef{-1}, /*keepdim=*/true) + 1e-20);
   routing.scores_TK = o.scale == 1.0 ? chosen_TK : chosen_TK * o.scale;
-  const Tensor slots_N = routing.experts_TK.view({-1});
-  const Tensor none_E =
-      biased ? at::zeros_like(bias_E) : scores_TE.new_zeros({scores_TE.size(1)}, at::kFloat);
-  routing.tokens_per_expert_E = none_E.scatter_add(0, slots_N, at::ones_like(slots_N, at::kFloat));
+  // The sort of the dispatch, whose order is not used here: a compiled step sorts once.
+  const SortedSlots sorted = sort_slots(routing.experts_TK.view({-1}), scores_TE.size(1));
+  routing.tokens_per_expert_E = sorted.counts.to(at::kFloat);
   return routing;
 }
 

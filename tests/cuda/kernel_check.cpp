@@ -68,6 +68,16 @@ void check_order_by_expert(Checks& checks, c10::Device device) {
          }});
 }
 
+void check_sort_slots(Checks& checks, c10::Device device) {
+  for (const auto& [slots, kinds] : {std::pair<std::int64_t, std::int64_t>{100'003, 64}, {5'000, 513}}) {
+    const Tensor keys = at::randint(kinds, {slots}, at::kLong);
+    check(checks, device,
+          {fmt::format("sort_slots, {} slots of {} kinds: the CPU's", slots, kinds), "sort_slots", at::kLong,
+           at::kLong, 0, true,
+           [=, kinds = kinds](const Place& p) { return call("sort_slots", keys.to(p.device), kinds); }});
+  }
+}
+
 void check_grouped_mm(Checks& checks, c10::Device device) {
   constexpr std::int64_t kRows = 700, kInner = 256, kColumns = 192;
   const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
@@ -117,6 +127,7 @@ void check_grouped_sum(Checks& checks, c10::Device device) {
 void check_experts(Checks& checks, c10::Device device) {
   check_permute_tokens(checks, device);
   check_order_by_expert(checks, device);
+  check_sort_slots(checks, device);
   check_grouped_mm(checks, device);
   check_grouped_sum(checks, device);
 }
@@ -228,6 +239,15 @@ void check_fused(Checks& checks, c10::Device device) {
              return call("swiglu_backward_joined", at_place(grad, p), halves.narrow(1, 0, 384),
                          halves.narrow(1, 384, 384));
            }});
+    const Tensor pairs = draw.normal({kRows, 2 * 384}) * 4;
+    check(checks, device,
+          {fmt::format("clamped_swiglu, {}", in_words(type)), "clamped_swiglu", type, at::kFloat, tolerance,
+           true, [=](const Place& p) { return call("clamped_swiglu", at_place(pairs, p), 7.0, 1.702); }});
+    check(checks, device,
+          {fmt::format("clamped_swiglu_backward, {}", in_words(type)), "clamped_swiglu_backward", type,
+           at::kFloat, tolerance, true, [=](const Place& p) {
+             return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), 7.0, 1.702);
+           }});
     const Tensor x = draw.normal({2, 129, 6, 64}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
     for (const bool interleaved : {false, true})
       for (const bool inverse : {false, true})
@@ -239,15 +259,6 @@ void check_fused(Checks& checks, c10::Device device) {
                  return call("rope", at_place(x, p), table(angles.cos()), table(angles.sin()), interleaved,
                              inverse);
                }});
-    const Tensor pairs = draw.normal({kRows, 2 * 384}) * 4;
-    check(checks, device,
-          {fmt::format("clamped_swiglu, {}", in_words(type)), "clamped_swiglu", type, at::kFloat, tolerance,
-           true, [=](const Place& p) { return call("clamped_swiglu", at_place(pairs, p), 7.0, 1.702); }});
-    check(checks, device,
-          {fmt::format("clamped_swiglu_backward, {}", in_words(type)), "clamped_swiglu_backward", type,
-           at::kFloat, tolerance, true, [=](const Place& p) {
-             return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), 7.0, 1.702);
-           }});
   }
 }
 

@@ -217,6 +217,24 @@ void time_fused(Times& times, const Shape& s) {
              [&] { call("rope", q, cos, sin, false, false); });
 }
 
+// The parts of a layer of experts that are no products, with the sizes of gpt-oss 20B: each token has
+// four of 32 experts.
+void time_experts(Times& times, const Shape& s) {
+  const std::int64_t experts = 32, slots = 8 * s.tokens, width = s.dim * 45 / 64;
+  const Tensor keys = at::randint(experts, {slots}, times.normal({1}).options().dtype(at::kLong));
+  const Tensor ends = call("sort_slots", keys, experts)[2].cumsum(0, at::kInt);
+  const Tensor gate_up = times.normal({slots, 2 * width}), bias = times.normal({experts, 2 * width}),
+               grad = times.normal({slots, width});
+  const double bytes = static_cast<double>(gate_up.nbytes());
+  times.time("sort_slots of 32 kinds", 0, 3 * static_cast<double>(keys.nbytes()),
+             [&] { call("sort_slots", keys, experts); });
+  times.time("grouped_add", 0, 2 * bytes, [&] { call("grouped_add", gate_up, bias, ends); });
+  times.time("grouped_sum", 0, bytes, [&] { call("grouped_sum", gate_up, ends); });
+  times.time("clamped_swiglu", 0, 1.5 * bytes, [&] { call("clamped_swiglu", gate_up, 7.0, 1.702); });
+  times.time("clamped_swiglu_backward", 0, 2.5 * bytes,
+             [&] { call("clamped_swiglu_backward", grad, gate_up, 7.0, 1.702); });
+}
+
 void time_loss(Times& times, const Shape& s) {
   const Tensor h = times.normal({s.tokens, s.dim}), weight = times.normal({s.vocabulary, s.dim}) / 64,
                labels = at::randint(s.vocabulary, {s.tokens}, h.options().dtype(at::kLong)),
@@ -310,6 +328,7 @@ void time_kernels(Checks& checks, c10::Device device) {
   time_attention(times, s);
   time_packed_rows(times, device.is_cuda() ? 8192 : 256);
   time_fused(times, s);
+  time_experts(times, s);
   time_loss(times, s);
   time_optimizer(times, s);
   time_float8(times, s, device.is_cpu());

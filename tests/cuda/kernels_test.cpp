@@ -28,6 +28,8 @@
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
+#include "ops/sort_slots/sort_slots.h"
+#include "ops/sort_slots/sort_slots_cuda.h"
 #include "ops/sums_of_squares/sums_of_squares_cuda.h"
 #include "ops/sums_of_squares/sums_of_squares_math.h"
 #include "tests/cuda/element_of.h"
@@ -86,6 +88,31 @@ TEST_CASE("the order of received rows has the bits of the CPU's kernel") {
   const RowOrder expected = order_by_expert(counts, rows, "ep");
   CHECK(at::equal(order, expected.order_R));
   CHECK(at::equal(place, expected.place_R));
+}
+
+TEST_CASE("slots are sorted as by the CPU's kernel, for one block or several, and few kinds or many") {
+  const std::int64_t slots = GENERATE(0, 1, 77, 2048, 5000), kinds = GENERATE(1, 8, 300, 1024);
+  const bool uneven = GENERATE(false, true);
+  const Tensor drawn = at::randint(kinds, {slots}, at::kLong), keys = uneven ? drawn.clamp_max(2) : drawn;
+  const Tensor order = at::full({slots}, -1, at::kLong), place = at::full({slots}, -1, at::kLong),
+               counts = at::full({kinds}, -1, at::kInt),
+               workspace = at::full({cuda::sort_slots_workspace(slots, kinds)}, -1, at::kInt);
+  cuda::sort_slots(keys.const_data_ptr<std::int64_t>(), slots, kinds,
+                   workspace.mutable_data_ptr<std::int32_t>(), order.mutable_data_ptr<std::int64_t>(),
+                   place.mutable_data_ptr<std::int64_t>(), counts.mutable_data_ptr<std::int32_t>(), nullptr);
+  const SortedSlots expected = sort_slots(keys, kinds);
+  CHECK(at::equal(order, expected.order_N));
+  CHECK(at::equal(place, expected.place_N));
+  CHECK(at::equal(counts, expected.counts));
+}
+
+TEST_CASE("a key out of range traps the kernel that sorts slots") {
+  const Tensor keys = at::full({3}, GENERATE(-1, 2), at::kLong), results = at::empty({6}, at::kLong),
+               counts = at::empty({4}, at::kInt);
+  auto* const data = results.mutable_data_ptr<std::int64_t>();
+  auto* const count = counts.mutable_data_ptr<std::int32_t>();
+  CHECK_THROWS(
+      cuda::sort_slots(keys.const_data_ptr<std::int64_t>(), 3, 2, count, data, data + 3, count + 2, nullptr));
 }
 
 TEST_CASE("more rows than there is room for trap the kernel that orders them") {

@@ -32,10 +32,6 @@ using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kRanks = 3, kTokens = 11, kCopies = 2, kWidth = 5, kExperts = 6;
 
-Tensor tokens_per_expert(const Tensor& experts_TK) {
-  return at::sum(experts_TK.view({-1, 1}) == at::arange(kExperts), 0).to(at::kFloat);
-}
-
 struct Problem {
   Tensor x, experts, scores, scale, weight;  // tokens of all ranks; an expert multiplies by a row of `scale`
 };
@@ -64,7 +60,7 @@ Tensors forward_backward(const Problem& p, std::int64_t first, std::int64_t coun
   Tensor scale = p.scale.clone().requires_grad_(true);
   const Tensor experts = mine(p.experts);
   const auto ep = expert_parallel(options);
-  const Dispatched dispatched = ep->dispatch(x, experts, tokens_per_expert(experts));
+  const Dispatched dispatched = ep->dispatch(x, experts, kExperts);
   const std::int64_t each = kExperts / options.group.ranks, rows = dispatched.rows_RD.size(0);
   // The expert of each row: how many ends are at or below it. Those behind the last have a factor too.
   const Tensor row = at::arange(rows, at::kInt).unsqueeze(1);
@@ -110,7 +106,7 @@ TEST_CASE("rows beyond the room are counted, and left out on both ways") {
   on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
     const auto ep = expert_parallel({group, rank, exchange, 0.5});  // a capacity of 11 rows
     const Tensor experts = p.experts.narrow(0, 0, kTokens), x = p.x.narrow(0, rank * kTokens, kTokens);
-    const Dispatched d = ep->dispatch(x, experts, tokens_per_expert(experts));
+    const Dispatched d = ep->dispatch(x, experts, kExperts);
     const auto i = static_cast<std::size_t>(rank);
     without_room[i] = d.dropped_tokens.item<float>();
     y[i] = ep->combine(d.rows_RD, d, at::ones({kTokens, kCopies}, at::kDouble));

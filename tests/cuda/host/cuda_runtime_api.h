@@ -61,4 +61,15 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes) {
   return __shfl_sync(mask, value, static_cast<int>(threadIdx.x % 32) ^ lanes);
 }
 
+// REQUIRES: no lane of the warp has returned.
+inline void __syncwarp() { exchange_in_warp(0, threadIdx.x % 32); }
+// Returns the lanes whose value equals that of this lane. REQUIRES: no lane of the warp has returned.
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned lanes = 0;
+  for (int lane = 0; lane < 32; ++lane) lanes |= (__shfl_sync(mask, value, lane) == value ? 1u : 0u) << lane;
+  return lanes;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
 inline void __trap() { throw std::runtime_error("a kernel trapped"); }
