@@ -27,9 +27,9 @@ struct RotaryTables {
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 
-// Rotates the pairs of x [B, T, heads, K] with ops/rope/. With `neighbours`, the output stores the
-// pairs as halves, in the same order for queries and keys. Dot products of heads are therefore
-// unchanged. Returns x for `none`.
+// Rotates the last K elements of each head of x [B, T, heads, D] with ops/rope/ and copies the
+// others. With `neighbours`, the output stores the pairs as halves, in the same order for queries
+// and keys. Dot products of heads are therefore unchanged. Returns x for `none`.
 at::Tensor rotate(const at::Tensor& x, const RotaryTables& rope, RotatedPairs pairs);
 
 }  // namespace rondo

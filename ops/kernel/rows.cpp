@@ -7,4 +7,6 @@ at::Tensor rows_of(const at::Tensor& x) {
   return x.contiguous().view({-1, x.dim() == 0 ? 1 : x.size(-1)});
 }
 
+at::Tensor with_contiguous_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
 }  // namespace rondo

@@ -9,4 +9,7 @@ namespace rondo {
 // possible. A scalar becomes a row of one.
 at::Tensor rows_of(const at::Tensor& x);
 
+// Returns x, or a copy of it, with contiguous rows. REQUIRES: x has a dimension.
+at::Tensor with_contiguous_rows(const at::Tensor& x);
+
 }  // namespace rondo

@@ -47,6 +47,24 @@ __device__ void store_some(T* run, std::int64_t first, std::int64_t count, const
   }
 }
 
+constexpr int kPiece = 2 * kVector;
+
+// Copies elements [first, first + kPiece) of a run of `count`.
+template <bool kAligned, class T>
+__device__ void copy_piece(const T* from, std::int64_t first, std::int64_t count, T* to) {
+  if constexpr (kAligned) {
+    Pack<T, kVector> low{}, high{};
+    if (first < count) low = *reinterpret_cast<const Pack<T, kVector>*>(from + first);
+    if (first + kVector < count) high = *reinterpret_cast<const Pack<T, kVector>*>(from + first + kVector);
+    if (first < count) store_wide(to + first, low);
+    if (first + kVector < count) store_wide(to + first + kVector, high);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i)
+      if (first + i < count) to[first + i] = from[first + i];
+  }
+}
+
 // Returns the sum over the block to every thread, always in the same order. REQUIRES: full warps,
 // at most 32; `warps` is shared memory for 32 numbers.
 template <class Sum>

@@ -4,10 +4,14 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/rows.h"
 #include "ops/kernel/vectors.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/rope/rope_math.h"
@@ -18,7 +22,7 @@ namespace {
 
 using at::Tensor;
 
-// Rotates a head of `half` pairs; a negative `sign` rotates back.
+// Rotates `half` pairs of a head; a negative `sign` rotates back.
 template <class T, class Sum>
 void turn_head(const T* from, rope::Pairs in, T* to, rope::Pairs out, const Sum* cos, const Sum* sin,
                Sum sign, std::int64_t half) {
@@ -54,13 +58,14 @@ void turn_head(const T* from, rope::Pairs in, T* to, rope::Pairs out, const Sum*
 Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
                 bool inverse) {
   const Tensor y = rope_result(x_in, cos_in, sin_in);
-  const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
+  const Tensor x = with_contiguous_rows(x_in);
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const std::int64_t time = x.size(1), heads = x.size(2), width = x.size(3), half = width / 2;
+  const std::int64_t time = x.size(1), heads = x.size(2), width = x.size(3), half = cos.size(3);
+  const std::int64_t rotated = 2 * half, plain = width - rotated;
   const std::int64_t row = x.stride(0), place = x.stride(1), apart = x.stride(2);
   const std::int64_t table_rows = cos.size(0) == 1 ? time : x.size(0) * time;
-  const rope::Pairs in = rope::pairs(width, interleaved && !inverse);
-  const rope::Pairs out = rope::pairs(width, interleaved && inverse);
+  const rope::Pairs in = rope::pairs(rotated, interleaved && !inverse);
+  const rope::Pairs out = rope::pairs(rotated, interleaved && inverse);
   with_dtype(x, "rope", [&](auto type) {
     using T = decltype(type);
     using Sum = SumOf<T>;
@@ -73,10 +78,15 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
       const Sum* const c = cosines + token % table_rows * half;
       const Sum* const s = sines + token % table_rows * half;
       const T* const of_token = from + token / time * row + token % time * place;
+      std::vector<T> before(static_cast<std::size_t>(from == to ? rotated : 0));
       for (std::int64_t head = 0; head < heads; ++head) {
         const T* const a = of_token + head * apart;
         T* const b = to + (token * heads + head) * width;
-        turn_head(a, in, b, out, c, s, sign, half);
+        if (from == to)
+          std::copy_n(a + plain, rotated, before.data());
+        else
+          std::copy_n(a, plain, b);
+        turn_head(from == to ? before.data() : a + plain, in, b + plain, out, c, s, sign, half);
       }
     });
   });
@@ -118,8 +128,10 @@ Tensor rope_of(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inter
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   check_float("rope", "x", x);
   RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x must be [B, T, H, D] with an even D");
-  const std::int64_t tables = cos.dim() == 4 && cos.size(0) == 1 ? 1 : x.size(0);
-  check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, sum_dtype(x));
+  const bool is_table = cos.dim() == 4;
+  const std::int64_t tables = is_table && cos.size(0) == 1 ? 1 : x.size(0);
+  const std::int64_t pairs = is_table ? std::min(cos.size(3), x.size(3) / 2) : x.size(3) / 2;
+  check_operand("rope", "cos", cos, {tables, x.size(1), 1, pairs}, sum_dtype(x));
   check_operand("rope", "sin", sin, cos.sizes(), sum_dtype(x));
   return at::empty(x.sizes(), x.options());
 }

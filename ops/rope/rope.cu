@@ -1,5 +1,7 @@
-// A thread rotates eight consecutive pairs of a head, or fewer at its end. A row of the batch has
-// blocks of its own, whose threads count its tokens, their heads and the pieces of a head.
+// A thread rotates eight consecutive pairs of a head, or copies sixteen elements before them, or
+// fewer at the end. A row of the batch has blocks of its own, whose threads count its tokens, their
+// heads and the pieces of a head. In place nothing is copied, and a block has whole heads: all their
+// elements are read before one is written.
 #include "ops/kernel/divisor.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
@@ -50,48 +52,57 @@ __device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool
 
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    rope_kernel(RopeHeads in, Divisor blocks, Divisor heads, Divisor pieces, std::uint32_t items, const T* x,
-                const float* cos, const float* sin, bool neighbours_in, bool neighbours_out, float sign,
-                T* y) {
+    rope_kernel(RopeHeads in, Divisor blocks, Divisor heads, Divisor pieces, std::uint32_t copied,
+                std::uint32_t items, const T* x, const float* cos, const float* sin, bool neighbours_in,
+                bool neighbours_out, float sign, T* y) {
   const auto [b, block] = blocks.divide(blockIdx.x);
-  const std::uint32_t item = block * kThreads + threadIdx.x;
+  const std::uint32_t item = block * blockDim.x + threadIdx.x;
   if (item >= items) return;
   const auto [head_of_row, piece] = pieces.divide(item);
   const auto [t, head] = heads.divide(head_of_row);
-  const std::int64_t half = in.width / 2, first = static_cast<std::int64_t>(piece) * kVector;
+  const std::int64_t half = in.rotated / 2, plain = in.width - in.rotated;
   const std::int64_t token = b * in.time + t;
-  const std::int64_t angles = (in.one_table ? t : token) * half;
+  x += b * in.batch_stride + t * in.time_stride + head * in.head_stride;
+  y += (token * in.heads + head) * in.width;
+  if (piece < copied) return copy_piece<kAligned>(x, std::int64_t{kPiece} * piece, plain, y);
 
+  const std::int64_t first = static_cast<std::int64_t>(piece - copied) * kVector;
+  const std::int64_t angles = (in.one_table ? t : token) * half;
   float one[kVector], two[kVector], c[kVector], s[kVector];
-  load_pairs<kAligned>(x + b * in.batch_stride + t * in.time_stride + head * in.head_stride, first, half,
-                       neighbours_in, one, two);
+  load_pairs<kAligned>(x + plain, first, half, neighbours_in, one, two);
   load_some<kAligned>(cos + angles, first, half, c);
   load_some<kAligned>(sin + angles, first, half, s);
+  if (x == y) __syncthreads();
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     const rope::Pair<float> rotated = rope::apply_rotary(one[i], two[i], c[i], sign * s[i]);
     one[i] = rotated.first;
     two[i] = rotated.second;
   }
-  store_pairs<kAligned>(y + (token * in.heads + head) * in.width, first, half, neighbours_out, one, two);
+  store_pairs<kAligned>(y + plain, first, half, neighbours_out, one, two);
 }
 
 bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const float* sin, const void* y) {
-  return in.width / 2 % kVector == 0 && in.batch_stride % kVector == 0 && in.time_stride % kVector == 0 &&
-         in.head_stride % kVector == 0 && aligned(x) && aligned(cos) && aligned(sin) && aligned(y);
+  return in.rotated / 2 % kVector == 0 && in.width % kVector == 0 && in.batch_stride % kVector == 0 &&
+         in.time_stride % kVector == 0 && in.head_stride % kVector == 0 && aligned(x) && aligned(cos) &&
+         aligned(sin) && aligned(y);
 }
 
 }  // namespace
 
 void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
           bool inverse, void* y, cudaStream_t stream) {
-  const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
+  const bool in_place = x == y;
+  const std::int64_t copied = in_place ? 0 : (in.width - in.rotated + kPiece - 1) / kPiece;
+  const std::int64_t pieces = copied + (in.rotated / 2 + kVector - 1) / kVector;
+  if (pieces == 0) return;
   const std::int64_t items = in.time * in.heads * pieces;
-  const unsigned blocks = blocks_for(items, kThreads);
+  const auto threads = static_cast<unsigned>(in_place ? kThreads / pieces * pieces : kThreads);
+  const unsigned blocks = blocks_for(items, threads);
   with_f32_or_bf16(in.element, [&](auto type) {
     with_alignment(all_aligned(in, x, cos, sin, y), [&](auto whole) {
-      launch(&rope_kernel<decltype(type), whole()>, static_cast<unsigned>(in.batch) * blocks, kThreads,
-             stream, in, Divisor(blocks), Divisor(in.heads), Divisor(pieces), items, x, cos, sin,
+      launch(&rope_kernel<decltype(type), whole()>, static_cast<unsigned>(in.batch) * blocks, threads, stream,
+             in, Divisor(blocks), Divisor(in.heads), Divisor(pieces), copied, items, x, cos, sin,
              interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f, y);
     });
   });

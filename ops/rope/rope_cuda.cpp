@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
+#include "ops/kernel/rows.h"
 #include "ops/rope/rope.h"
 #include "support/error.h"
 
@@ -16,12 +17,14 @@ Tensor rope_cuda(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in,
   const cuda::Launch launch(x_in, "rope");
   const Tensor y = rope_result(x_in, cos_in, sin_in);
   if (y.numel() == 0) return y;
-  RONDO_ASSERT(x_in.size(1) * x_in.size(2) * ((x_in.size(3) + 15) / 16) < std::int64_t{1} << 31,
+  RONDO_ASSERT(x_in.size(1) * x_in.size(2) * (x_in.size(3) / 16 + 2) < std::int64_t{1} << 31,
                "rope: a row is too long");
-  const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
+  const Tensor x = with_contiguous_rows(x_in);
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const cuda::RopeHeads heads{x.size(0),   x.size(1),   x.size(2),         x.size(3),       x.stride(0),
-                              x.stride(1), x.stride(2), launch.element(x), cos.size(0) == 1};
+  const cuda::RopeHeads heads{x.size(0),   x.size(1),   x.size(2),   x.size(3),         2 * cos.size(3),
+                              x.stride(0), x.stride(1), x.stride(2), launch.element(x), cos.size(0) == 1};
+  RONDO_ASSERT(x.const_data_ptr() != y.const_data_ptr() || heads.rotated <= cuda::kMostRotatedInPlace,
+               "rope: a head is too wide to be rotated in place");
   cuda::rope(heads, x.const_data_ptr(), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), interleaved,
              inverse, y.mutable_data_ptr(), launch.stream());
   launch.check();

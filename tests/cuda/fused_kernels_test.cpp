@@ -165,14 +165,23 @@ TEST_CASE(
   const at::ScalarType type = any_type();
   const bool interleaved = GENERATE(false, true), inverse = GENERATE(false, true),
              one_table = GENERATE(false, true);
-  const std::int64_t batch = 3, time = 7, heads = 2, width = GENERATE(2, 10, 48), apart = GENERATE(0, 3, 16);
+  const std::int64_t batch = 3, time = 7, heads = 2, rotated = GENERATE(2, 10, 48),
+                     apart = GENERATE(0, 3, 16), width = rotated + GENERATE(0, 6, 40);
   const Tensor x = at::randn({batch, time, heads, width + apart}).to(type).narrow(3, apart / 2, width);
-  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}) * 3;
+  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, rotated / 2}) * 3;
   const Tensor cos = angle.cos(), sin = angle.sin(), y = unwritten(x.sizes(), type);
-  cuda::rope({batch, time, heads, width, x.stride(0), x.stride(1), x.stride(2), element_of(x), one_table},
-             x.const_data_ptr(), floats(cos), floats(sin), interleaved, inverse, y.mutable_data_ptr(),
-             nullptr);
-  check_close(y, call("rope", x, cos, sin, interleaved, inverse)[0]);
+  const auto rotate = [&](const Tensor& from, const Tensor& to) {
+    cuda::rope({batch, time, heads, width, rotated, from.stride(0), from.stride(1), from.stride(2),
+                element_of(from), one_table},
+               from.const_data_ptr(), floats(cos), floats(sin), interleaved, inverse, to.mutable_data_ptr(),
+               nullptr);
+  };
+  rotate(x, y);
+  const Tensor expected = call("rope", x, cos, sin, interleaved, inverse)[0];
+  check_close(y, expected);
+  const Tensor in_place = x.clone(at::MemoryFormat::Contiguous);
+  rotate(in_place, in_place);
+  CHECK(at::equal(in_place, y));
 }
 
 namespace {

@@ -248,7 +248,14 @@ void check_fused(Checks& checks, c10::Device device) {
            at::kFloat, tolerance, true, [=](const Place& p) {
              return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), 7.0, 1.702);
            }});
-    const Tensor x = draw.normal({2, 129, 6, 64}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
+    const Tensor heads = draw.normal({2, 129, 6, 192}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
+    check(checks, device,
+          {fmt::format("rope of the last third of a head, {}", in_words(type)), "rope", type, at::kFloat,
+           tolerance, true, [=](const Place& p) {
+             const auto table = [&](const Tensor& t) { return t.to(p.device, at::kFloat); };
+             return call("rope", at_place(heads, p), table(angles.cos()), table(angles.sin()), true, false);
+           }});
+    const Tensor x = draw.normal({2, 129, 6, 64});
     for (const bool interleaved : {false, true})
       for (const bool inverse : {false, true})
         check(checks, device,

@@ -64,6 +64,18 @@ TEST_CASE("rope and its gradient have the bits of ATen's products and sums, one 
   CHECK(at::equal(leaf.grad(), x.grad()));
 }
 
+TEST_CASE("rope with narrower tables rotates the end of each head and copies the rest") {
+  const at::ScalarType dtype = any_dtype();
+  const bool interleaved = GENERATE(false, true), inverse = GENERATE(false, true);
+  const std::int64_t width = 36, rotated = GENERATE(0, 10, 32);
+  const Tensor x = at::randn({2, 7, 3, width + 4}).to(dtype).narrow(3, 0, width);
+  const Tensor angle = at::randn({1, 7, 1, rotated / 2}, dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const Tensor cos = angle.cos(), sin = angle.sin();
+  const Tensor end = call("rope", x.narrow(3, width - rotated, rotated), cos, sin, interleaved, inverse)[0];
+  const Tensor expected = at::cat({x.narrow(3, 0, width - rotated), end}, -1);
+  CHECK(at::equal(checked_call("rope", {x, cos, sin, interleaved, inverse})[0], expected));
+}
+
 TEST_CASE("rope of no tokens gives no tokens") {
   const Tensor heads = at::randn({2, 0, 3, 8}), table = at::randn({1, 0, 1, 4});
   CHECK(checked_call("rope", {heads, table, table, true, false})[0].sizes() == heads.sizes());
