@@ -117,6 +117,24 @@ NodeCost attention_cost(const Priced& p) {
           CostKind::attention};
 }
 
+// rondo.latent_keys (kv, rotated, plain), rondo.latent_keys_backward (grad_k, grad_v, plain), each
+// [B, S, H, D]: `rotated` has one head for all, and its gradient is summed over a rank's heads.
+Placement whole_heads(const Placement& p) {
+  if (p.kind == Placement::Kind::inner || p == sharded(3))
+    throw Refused{"it needs whole heads, but each rank has a part of them"};
+  return p;
+}
+Placement latent_keys(const OnAxis& at, std::size_t) {
+  if (at.operand(1) == sharded(2)) throw Refused{"its rotated part is sharded along the heads"};
+  return sum_of(whole_heads(at.operand(0)), whole_heads(at.operand(1)));
+}
+Placement latent_keys_backward(const OnAxis& at, std::size_t i) {
+  const Placement grad = sum_of(whole_heads(at.operand(0)), whole_heads(at.operand(1)));
+  return i == 1 && grad.kind == Placement::Kind::sharded && grad.dim == 2
+             ? Placement{kPartialSum.kind, 0, grad.repeated}
+             : grad;
+}
+
 constexpr Op kAttentionOps[] = {
     {.name = "rondo.attention.default",
      .signature = {3, 12, 2},
@@ -132,6 +150,8 @@ constexpr Op kAttentionOps[] = {
     {.name = "rondo.attention_sinks_backward.default",
      .signature = {4, 4, 1},
      .shard = attention_sinks_backward},
+    {.name = "rondo.latent_keys.default", .signature = {2, 3, 1}, .shard = latent_keys},
+    {.name = "rondo.latent_keys_backward.default", .signature = {2, 3, 2}, .shard = latent_keys_backward},
 };
 
 }  // namespace

@@ -12,11 +12,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "ops/cross_entropy/cross_entropy_cuda.h"
 #include "ops/kernel/divisor.h"
+#include "ops/latent_keys/latent_keys_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/clamped_swiglu_cuda.h"
@@ -182,6 +184,34 @@ TEST_CASE(
   const Tensor in_place = x.clone(at::MemoryFormat::Contiguous);
   rotate(in_place, in_place);
   CHECK(at::equal(in_place, y));
+}
+
+TEST_CASE("the kernels of latent_keys have the CPU's bits, for heads of any width, strided and unaligned") {
+  const at::ScalarType type = any_type();
+  const std::int64_t batch = 3, time = 7, heads = GENERATE(1, 2, 35), apart = GENERATE(0, 3, 16);
+  const auto [plain, rotated, value] = GENERATE(std::tuple(16, 8, 24), std::tuple(1, 5, 19));
+  INFO(type << " " << heads << " heads, " << plain << " " << rotated << " " << value << ", apart by "
+            << apart);
+  const auto draw = [&](std::int64_t of, std::int64_t width) {
+    return at::randn({batch, time, of, width + apart}).to(type).narrow(3, apart / 2, width);
+  };
+  const auto strided = [](const Tensor& x) {
+    return cuda::StridedHeads{x.const_data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
+  };
+  const cuda::LatentHeads of{batch, time, heads, plain, rotated, value, element_of(at::empty({0}, type))};
+  const Tensor kv = draw(heads, plain + value), shared = draw(1, rotated),
+               k = unwritten({batch, time, heads, plain + rotated}, type);
+  cuda::latent_keys(of, strided(kv), strided(shared), k.mutable_data_ptr(), nullptr);
+  const std::int64_t begin = plain;
+  CHECK(at::equal(k, call("latent_keys", kv, shared, begin)[0]));
+
+  const Tensor grad_k = draw(heads, plain + rotated), grad_v = draw(heads, value),
+               grad_kv = unwritten(kv.sizes(), type), grad_shared = unwritten(shared.sizes(), type);
+  cuda::latent_keys_backward(of, strided(grad_k), strided(grad_v), grad_kv.mutable_data_ptr(),
+                             grad_shared.mutable_data_ptr(), nullptr);
+  const Tensors expected = call("latent_keys_backward", grad_k, grad_v, begin);
+  CHECK(at::equal(grad_kv, expected[0]));
+  CHECK(at::equal(grad_shared, expected[1]));
 }
 
 namespace {

@@ -167,6 +167,18 @@ void check_bits(Checks& checks, c10::Device device) {
              return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
                          1e-8, 0.1, true);
            }});
+    const Tensor kv = draw.normal({2, 129, 17, 256}), rotated = draw.normal({2, 129, 1, 64}),
+                 grad_k = draw.normal({2, 129, 17, 192}), grad_v = draw.normal({2, 129, 17, 128});
+    constexpr std::int64_t kPlain = 128;
+    check(
+        checks, device,
+        {fmt::format("latent_keys, {}: the CPU's bits", in_words(type)), "latent_keys", type, type, 0, true,
+         [=](const Place& p) { return call("latent_keys", at_place(kv, p), at_place(rotated, p), kPlain); }});
+    check(checks, device,
+          {fmt::format("latent_keys_backward, {}: the CPU's bits", in_words(type)), "latent_keys_backward",
+           type, type, 0, true, [=](const Place& p) {
+             return call("latent_keys_backward", at_place(grad_k, p), at_place(grad_v, p), kPlain);
+           }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
           {fmt::format("a transfer to the host's pinned memory and back, {}: the same bits", in_words(type)),

@@ -215,6 +215,23 @@ void time_fused(Times& times, const Shape& s) {
   const Tensor cos = angles.cos(), sin = angles.sin();
   times.time("rope of the queries", 0, 2 * static_cast<double>(q.nbytes()),
              [&] { call("rope", q, cos, sin, false, false); });
+
+  // The widths of DeepSeek-V3: 128 plain and 64 rotated elements of a key, and 128 of a value.
+  constexpr std::int64_t kPlain = 128;
+  const Tensor latent_q = times.normal({1, s.tokens, s.heads, 192}),
+               latent_kv = times.normal({1, s.tokens, s.heads, 256}),
+               rotated = times.normal({1, s.tokens, 1, 64}),
+               grad_v = times.normal({1, s.tokens, s.heads, 128});
+  const Tensor of_end = times.normal({1, s.tokens, 1, 32}, at::kFloat), cos_of_end = of_end.cos(),
+               sin_of_end = of_end.sin();
+  const auto q_bytes = static_cast<double>(latent_q.nbytes()),
+             kv_bytes = static_cast<double>(latent_kv.nbytes());
+  times.time("rope of the last third of the queries", 0, 2 * q_bytes,
+             [&] { call("rope", latent_q, cos_of_end, sin_of_end, true, false); });
+  times.time("latent_keys", 0, q_bytes + 0.5 * kv_bytes,
+             [&] { call("latent_keys", latent_kv, rotated, kPlain); });
+  times.time("latent_keys_backward", 0, q_bytes + 1.5 * kv_bytes,
+             [&] { call("latent_keys_backward", latent_q, grad_v, kPlain); });
 }
 
 // The parts of a layer of experts that are no products, with the sizes of gpt-oss 20B: each token has
