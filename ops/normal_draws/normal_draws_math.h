@@ -1,5 +1,5 @@
-// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for hosts and devices: the
-// counter-based Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution
+// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for hosts and devices: uniform
+// numbers by Philox4x32-10 (ops/kernel/philox.h) and the quantile of the normal distribution
 // (Wichura 1988, AS 241). No LibTorch.
 //
 // REQUIRES: includers are compiled without contraction of products and sums. Then all operations
@@ -12,24 +12,9 @@
 #include <cstring>
 
 #include "ops/kernel/device.h"
+#include "ops/kernel/philox.h"
 
 namespace rondo {
-
-struct Words {
-  std::uint32_t at[4];
-};
-
-RONDO_DEVICE inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = 0xD2511F53ull * counter.at[0];
-    const std::uint64_t b = 0xCD9E8D57ull * counter.at[2];
-    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.at[1] ^ key0, static_cast<std::uint32_t>(b),
-                static_cast<std::uint32_t>(a >> 32) ^ counter.at[3] ^ key1, static_cast<std::uint32_t>(a)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
 
 // Returns the natural logarithm of a positive normal double: x = m * 2^e with m in [1/sqrt2,
 // sqrt2), log m = 2 atanh((m-1)/(m+1)).
@@ -132,9 +117,9 @@ struct NormalDraws {
   RONDO_DEVICE double probability(std::int64_t index) const {
     const auto counter = static_cast<std::uint64_t>(index);
     const Words words =
-        philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
-               static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+        philox<10>({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+                     static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
+                   static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
     const std::uint64_t bits =
         (static_cast<std::uint64_t>(words.at[0]) << 20) ^ (words.at[1] >> 12);  // 52 bits
     const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-52;         // in (0, 1)
