@@ -11,7 +11,10 @@ std::int64_t kernels_over_list(const Node& node, std::int64_t tensors_of_kernel)
   const auto* list = argument<UseList>(node, 0);
   return list == nullptr ? 0 : (std::ssize(list->values) + tensors_of_kernel - 1) / tensors_of_kernel;
 }
-std::int64_t adamw_launches(const Graph&, const Node& node) { return kernels_over_list(node, 90); }
+std::int64_t adamw_launches(const Graph&, const Node& node) {
+  const auto* rounding = argument<std::vector<std::int64_t>>(node, 13);
+  return kernels_over_list(node, rounding == nullptr || rounding->empty() ? 90 : 47);
+}
 // The second kernel adds the sums of the blocks.
 std::int64_t squares_launches(const Graph&, const Node& node) { return 2 * kernels_over_list(node, 141); }
 

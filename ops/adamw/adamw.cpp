@@ -1,9 +1,14 @@
-// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes.
+// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes. Draws of
+// stochastic rounding are computed in a loop of their own, for a block of neighbours at a time.
 #include "ops/adamw/adamw.h"
 
 #include <torch/library.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
@@ -25,10 +30,34 @@ struct Run {
   Moment *exp_avg, *exp_avg_sq;
   const Gradient* gradient;
   std::int64_t count;
+
+  Run part(std::int64_t first, std::int64_t elements) const {
+    return {parameter + first, exp_avg + first, exp_avg_sq + first, gradient + first, elements};
+  }
 };
 
-template <class T, class Moment, class Gradient>
-void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run) {
+struct ToNearest {
+  template <class T>
+  T round(adam::Kind, std::int64_t, SumOf<T> x) const {
+    return static_cast<T>(x);
+  }
+};
+
+// The draws of neighbours.
+struct Stochastic {
+  const std::uint16_t* draws[3];  // by adam::Kind
+
+  template <class T>
+  T round(adam::Kind kind, std::int64_t i, SumOf<T> x) const {
+    if constexpr (std::is_same_v<T, at::BFloat16>)
+      return {stochastic_bf16(x, draws[kind][i]), at::BFloat16::from_bits()};
+    else
+      return x;
+  }
+};
+
+template <class T, class Moment, class Gradient, class Rounding>
+void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run, Rounding rounding) {
   using Real = SumOf<T>;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
@@ -37,9 +66,39 @@ void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run) {
                             {static_cast<Real>(run.parameter[i]), static_cast<Real>(run.exp_avg[i]),
                              static_cast<Real>(run.exp_avg_sq[i])},
                             static_cast<Real>(run.gradient[i]) / f.gradient_scale);
-    run.parameter[i] = static_cast<T>(now.parameter);
-    run.exp_avg[i] = static_cast<Moment>(now.exp_avg);
-    run.exp_avg_sq[i] = static_cast<Moment>(now.exp_avg_sq);
+    run.parameter[i] = rounding.template round<T>(adam::kParameter, i, now.parameter);
+    run.exp_avg[i] = rounding.template round<Moment>(adam::kExpAvg, i, now.exp_avg);
+    run.exp_avg_sq[i] = rounding.template round<Moment>(adam::kExpAvgSq, i, now.exp_avg_sq);
+  }
+}
+
+constexpr std::int64_t kBlock = 512;  // elements whose draws are in memory at a time
+
+// Sets `out` to the draws of `groups` groups.
+void draw_groups(const RoundingDraws& draws, std::uint32_t step, adam::Kind kind, std::int64_t group,
+                 std::int64_t groups, std::uint16_t* out) {
+  static_assert(std::endian::native == std::endian::little, "draw_of takes the low half of a word first");
+  std::uint32_t words[kBlock / 2 + 4];
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const Words four = draws.words(group + g, step, kind);
+    for (int k = 0; k < 4; ++k) words[4 * g + k] = four.at[k];
+  }
+  std::memcpy(out, words, static_cast<std::size_t>(groups) * kDrawGroup * sizeof *out);
+}
+
+// Updates a run whose first element is element `first` of the shard.
+template <class T, class Moment, class Gradient>
+void update_stochastically(const adam::FactorsIn<SumOf<T>>& f, const Run<T, Moment, Gradient>& run,
+                           const RoundingDraws& draws, std::uint32_t step, std::int64_t first) {
+  std::uint16_t bits[3][kBlock + kDrawGroup];
+  for (std::int64_t i = 0, count; i < run.count; i += count) {
+    const std::int64_t index = draws.index(first + i), ahead = index % kDrawGroup;
+    count = std::min({kBlock, run.count - i, draws.neighbors(first + i)});
+    const std::int64_t groups = (ahead + count + kDrawGroup - 1) / kDrawGroup;
+    for (const adam::Kind kind : {adam::kParameter, adam::kExpAvg, adam::kExpAvgSq})
+      if (kind != adam::kParameter || std::is_same_v<T, at::BFloat16>)
+        draw_groups(draws, step, kind, index / kDrawGroup, groups, bits[kind]);
+    update(f, run.part(i, count), Stochastic{{bits[0] + ahead, bits[1] + ahead, bits[2] + ahead}});
   }
 }
 
@@ -61,8 +120,9 @@ void with_types(const Tensor& parameter, const Tensor& moments, const Tensor& gr
 void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
                 const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
                 const Tensor& found_inf, double beta1, double beta2, double eps, double weight_decay,
-                bool decoupled_weight_decay) {
-  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
+                bool decoupled_weight_decay, at::IntArrayRef rounding) {
+  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf,
+               rounding});
   if (number(found_inf) != 0) return;
   Tensors contiguous;
   for (const Tensor& gradient : gradients) contiguous.push_back(gradient.contiguous());
@@ -82,22 +142,30 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
                                          exp_avg.mutable_data_ptr<Moment>() + chunk.first,
                                          exp_avg_sq.mutable_data_ptr<Moment>() + chunk.first,
                                          gradient.const_data_ptr<Gradient>() + chunk.first, chunk.count};
-      with_best_vectors([&] { update<T, Moment, Gradient>(factors, run); });
+      if constexpr (std::is_same_v<Moment, at::BFloat16>)  // as it is wherever a parameter is bf16
+        if (!rounding.empty())
+          return with_best_vectors([&] {
+            update_stochastically(factors, run, rounding_draws(rounding, chunk.tensor),
+                                  static_cast<std::uint32_t>(number(step)), chunk.first);
+          });
+      with_best_vectors([&] { update(factors, run, ToNearest()); });
     });
   });
 }
 
 void adamw_meta_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
                  const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
-                 const Tensor& found_inf, double, double, double, double, bool) {
-  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
+                 const Tensor& found_inf, double, double, double, double, bool, at::IntArrayRef rounding) {
+  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf,
+               rounding});
 }
 
 // For every device: updates copies.
 AdamWResults adamw_of_copies(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs,
                              TensorList gradients, const Tensor& step, const Tensor& learning_rate,
                              const Tensor& gradient_scale, const Tensor& found_inf, double beta1,
-                             double beta2, double eps, double weight_decay, bool decoupled_weight_decay) {
+                             double beta2, double eps, double weight_decay, bool decoupled_weight_decay,
+                             at::IntArrayRef rounding) {
   const auto copies = [](TensorList list) {
     Tensors made;
     for (const Tensor& tensor : list) made.push_back(tensor.clone());
@@ -105,7 +173,7 @@ AdamWResults adamw_of_copies(TensorList parameters, TensorList exp_avgs, TensorL
   };
   AdamWResults results{copies(parameters), copies(exp_avgs), copies(exp_avg_sqs)};
   adamw_({std::get<0>(results), std::get<1>(results), std::get<2>(results), gradients, step, learning_rate,
-          gradient_scale, found_inf},
+          gradient_scale, found_inf, rounding},
          {decoupled_weight_decay, beta1, beta2, eps, weight_decay});
   return results;
 }
@@ -115,7 +183,7 @@ auto call_op(const char* name, Kernel*, const AdamWOperands& x, const AdamWOptio
   static const auto handle = op_handle<Kernel>(name);
   return handle.call(x.parameters, x.exp_avgs, x.exp_avg_sqs, x.gradients, x.step, x.learning_rate,
                      x.gradient_scale, x.found_inf, o.beta1, o.beta2, o.eps, o.weight_decay,
-                     o.decoupled_weight_decay);
+                     o.decoupled_weight_decay, x.rounding);
 }
 
 }  // namespace
@@ -151,12 +219,26 @@ void check_adamw(const AdamWOperands& x) {
   check_operand("adamw", "learning_rate", x.learning_rate, {}, at::kFloat);
   check_operand("adamw", "gradient_scale", x.gradient_scale, {}, at::kFloat);
   check_operand("adamw", "found_inf", x.found_inf, {}, at::kFloat);
+  if (x.rounding.empty()) return;
+  RONDO_ASSERT(x.rounding.size() == count * RoundingDraws::kInts,
+               "adamw: rounding has five integers for each tensor, or none");
+  for (std::size_t k = 0; k < count; ++k) {
+    const RoundingDraws draws = rounding_draws(x.rounding, k);
+    RONDO_ASSERT(draws.first >= 0 && draws.row > 0 && draws.pitch > 0 && draws.begin >= 0,
+                 "adamw: rounding has rows of at least one element, and no index below 0");
+  }
+}
+
+RoundingDraws rounding_draws(at::IntArrayRef rounding, std::size_t tensor) {
+  const auto its = rounding.slice(tensor * RoundingDraws::kInts, RoundingDraws::kInts);
+  return {its[0], its[1], its[2], its[3], its[4]};
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   const std::string rest =
       "Tensor[] gradients, Tensor step, Tensor learning_rate, Tensor gradient_scale, Tensor found_inf, "
-      "float beta1, float beta2, float eps, float weight_decay, bool decoupled_weight_decay) -> ";
+      "float beta1, float beta2, float eps, float weight_decay, bool decoupled_weight_decay, "
+      "int[] rounding=[]) -> ";
   m.def(("adamw(Tensor[] parameters, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, " + rest +
          "(Tensor[] parameters, Tensor[] exp_avgs, Tensor[] exp_avg_sqs)")
             .c_str());

@@ -1,6 +1,11 @@
 // Many tensors share a launch. A block takes a chunk of a tensor, a thread eight consecutive
 // elements at a time. Every thread computes the factors from the scalars, which costs less than
-// another launch. Compiled without contraction, for the bits of the CPU.
+// another launch. The eight elements are a group of draws of stochastic rounding, unless a shard's
+// borders divide groups: then a thread takes one element at a time, which is slower.
+// Compiled without contraction, for the bits of the CPU.
+#include <cstring>
+#include <type_traits>
+
 #include "ops/adamw/adamw_cuda.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/tensor_chunks.cuh"
@@ -10,13 +15,78 @@ namespace rondo::cuda {
 namespace {
 
 using adam::kChunk;
-using Table = TensorTable<UpdatedTensor>;
 
 constexpr int kThreads = 256;
+constexpr int kBlocksOfProcessor = 4;  // keeps a thread within 64 registers
 
-template <class T, class Moment, class Gradient>
-__global__ void __launch_bounds__(kThreads)
-    update_kernel(const Table table, const AdamWScalars scalars, const AdamWOptions options) {
+// Rounds elements to nearest.
+struct ToNearest {
+  explicit __device__ ToNearest(const UpdatedTensor&, float) {}
+  __device__ bool is_aligned() const { return true; }
+  __device__ std::int64_t index(std::int64_t) const { return 0; }
+  // Stores elements [first, first + 8); `index` is that of the first.
+  template <class T>
+  __device__ void store_eight(adam::Kind, T* run, std::int64_t first, std::int64_t,
+                              const float (&from)[kVector]) const {
+    store_some<true>(run, first, first + kVector, from);
+  }
+  template <class T>
+  __device__ void store(adam::Kind, T* run, std::int64_t i, std::int64_t, float x) const {
+    run[i] = rounded<T>(x);
+  }
+};
+
+// Returns whether a or b is a nan, by one instruction.
+__device__ bool are_unordered(float a, float b) { return !(a <= b) && !(a >= b); }
+
+// Rounds bf16 elements stochastically.
+struct Stochastic {
+  const RoundingDraws draws;
+  const std::uint32_t step;
+
+  explicit __device__ Stochastic(const RoundedTensor& tensor, float step)
+      : draws(tensor.draws), step(static_cast<std::uint32_t>(step)) {}
+  __device__ bool is_aligned() const { return draws.is_aligned(); }
+  __device__ std::int64_t index(std::int64_t i) const { return draws.index(i); }
+  template <class T>
+  __device__ void store_eight(adam::Kind kind, T* run, std::int64_t first, std::int64_t index,
+                              const float (&from)[kVector]) const {
+    if constexpr (std::is_same_v<T, float>) {
+      store_some<true>(run, first, first + kVector, from);
+    } else {
+      static_assert(kVector == kDrawGroup);
+      const Words words = draws.words(index / kDrawGroup, step, kind);
+      std::uint32_t bits[kVector];
+      bool has_nan = false;
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        bits[k] = with_draw(from[k], draw_of(words, k));
+        if (k % 2 == 0) has_nan |= are_unordered(from[k], from[k + 1]);
+      }
+      if (has_nan) {
+#pragma unroll
+        for (int k = 0; k < kVector; ++k)
+          if (from[k] != from[k]) bits[k] = kNan;
+      }
+      const auto pair = [&](int k) { return static_cast<int>(bits[k] >> 16 | (bits[k + 1] & 0xffff0000u)); };
+      store_16_bytes(run + first, {pair(0), pair(2), pair(4), pair(6)});
+    }
+  }
+  template <class T>
+  __device__ void store(adam::Kind kind, T* run, std::int64_t i, std::int64_t index, float x) const {
+    if constexpr (std::is_same_v<T, float>) {
+      run[i] = x;
+    } else {
+      const Words words = draws.words(index / kDrawGroup, step, kind);
+      reinterpret_cast<std::uint16_t*>(run)[i] =
+          stochastic_bf16(x, draw_of(words, static_cast<int>(index % kDrawGroup)));
+    }
+  }
+};
+
+template <class T, class Moment, class Gradient, class Rounding, class Tensor>
+__global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
+    update_kernel(const TensorTable<Tensor> table, const AdamWScalars scalars, const AdamWOptions options) {
   if (*scalars.found_inf != 0) return;
   const auto chunk = static_cast<std::int32_t>(blockIdx.x);
   const int tensor = table.tensor_of(chunk);
@@ -29,7 +99,9 @@ __global__ void __launch_bounds__(kThreads)
   const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
-  const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
+  const Rounding rounding(table.tensors[tensor], *scalars.step);
+  const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient) &&
+                    rounding.is_aligned();
   // end of the full vectors
   const std::int64_t whole = wide ? end - (end - begin) % kVector : begin;
   for (std::int64_t i = begin + threadIdx.x * kVector; i < whole; i += kThreads * kVector) {
@@ -38,6 +110,7 @@ __global__ void __launch_bounds__(kThreads)
     load_some<true>(exp_avg, i, whole, m);
     load_some<true>(exp_avg_sq, i, whole, v);
     load_some<true>(gradient, i, whole, g);
+    const std::int64_t index = rounding.index(i);
     // The scale is 1 unless the step is clipped. A division takes about fifteen instructions, a
     // quarter of an update.
     if (factors.gradient_scale != 1) {
@@ -49,36 +122,49 @@ __global__ void __launch_bounds__(kThreads)
       const adam::Element now = adam::updated(factors, {p[k], m[k], v[k]}, g[k]);
       p[k] = now.parameter, m[k] = now.exp_avg, v[k] = now.exp_avg_sq;
     }
-    store_some<true>(parameter, i, whole, p);
-    store_some<true>(exp_avg, i, whole, m);
-    store_some<true>(exp_avg_sq, i, whole, v);
+    rounding.store_eight(adam::kParameter, parameter, i, index, p);
+    rounding.store_eight(adam::kExpAvg, exp_avg, i, index, m);
+    rounding.store_eight(adam::kExpAvgSq, exp_avg_sq, i, index, v);
   }
   for (std::int64_t i = whole + threadIdx.x; i < end; i += kThreads) {
     const adam::Element now =
         adam::updated(factors, {widened(parameter[i]), widened(exp_avg[i]), widened(exp_avg_sq[i])},
                       widened(gradient[i]) / factors.gradient_scale);
-    parameter[i] = rounded<T>(now.parameter);
-    exp_avg[i] = rounded<Moment>(now.exp_avg);
-    exp_avg_sq[i] = rounded<Moment>(now.exp_avg_sq);
+    const std::int64_t index = rounding.index(i);
+    rounding.store(adam::kParameter, parameter, i, index, now.parameter);
+    rounding.store(adam::kExpAvg, exp_avg, i, index, now.exp_avg);
+    rounding.store(adam::kExpAvgSq, exp_avg_sq, i, index, now.exp_avg_sq);
   }
 }
 static_assert(kChunk % (kThreads * kVector) == 0, "a thread's neighbours lie in one chunk");
+
+template <class Rounding, class Tensor>
+void update(const UpdatedElements& elements, std::span<const Tensor> tensors, const AdamWScalars& scalars,
+            const AdamWOptions& options, cudaStream_t stream) {
+  for_each_table(tensors, kChunk, [&](const TensorTable<Tensor>& table, std::int32_t chunks) {
+    if (chunks == 0) return;
+    const auto launch_with = [&](auto type, auto moment, auto gradient) {
+      launch(&update_kernel<decltype(type), decltype(moment), decltype(gradient), Rounding, Tensor>,
+             static_cast<unsigned>(chunks), kThreads, stream, table, scalars, options);
+    };
+    if (elements.parameter == Element::bf16)
+      return launch_with(__nv_bfloat16(), __nv_bfloat16(), __nv_bfloat16());
+    with_f32_or_bf16(elements.gradient, [&](auto gradient) {
+      if (elements.moments == Element::bf16) return launch_with(float(), __nv_bfloat16(), gradient);
+      if constexpr (std::is_same_v<Rounding, ToNearest>) launch_with(float(), float(), gradient);
+    });
+  });
+}
 
 }  // namespace
 
 void adamw(const UpdatedElements& elements, std::span<const UpdatedTensor> tensors,
            const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream) {
-  for_each_table(tensors, kChunk, [&](const Table& table, std::int32_t chunks) {
-    if (chunks == 0) return;
-    const auto update = [&](auto type, auto moment, auto gradient) {
-      launch(&update_kernel<decltype(type), decltype(moment), decltype(gradient)>,
-             static_cast<unsigned>(chunks), kThreads, stream, table, scalars, options);
-    };
-    if (elements.parameter == Element::bf16) return update(__nv_bfloat16(), __nv_bfloat16(), __nv_bfloat16());
-    with_f32_or_bf16(elements.moments, [&](auto moment) {
-      with_f32_or_bf16(elements.gradient, [&](auto gradient) { update(float(), moment, gradient); });
-    });
-  });
+  update<ToNearest>(elements, tensors, scalars, options, stream);
+}
+void adamw(const UpdatedElements& elements, std::span<const RoundedTensor> tensors,
+           const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream) {
+  update<Stochastic>(elements, tensors, scalars, options, stream);
 }
 
 }  // namespace rondo::cuda

@@ -3,7 +3,7 @@
 //
 //   rondo::adamw(parameters, exp_avgs, exp_avg_sqs, gradients,
 //                step, learning_rate, gradient_scale, found_inf,
-//                beta1, beta2, eps, weight_decay, decoupled_weight_decay)
+//                beta1, beta2, eps, weight_decay, decoupled_weight_decay, rounding)
 //     -> (parameters, exp_avgs, exp_avg_sqs)
 //   rondo::adamw_(parameters!, exp_avgs!, exp_avg_sqs!, ...) -> ()
 //
@@ -21,9 +21,13 @@
 // Elements are computed in f32 (f64 in f64) and rounded once, in the same order of operations on
 // every device (adamw_math.h), so CPU and CUDA give the same bits. With beta1 above 0.5 these are
 // the bits of LibTorch's CPU kernel (_fused_adamw_ with AVX2 or AVX-512). The exception is the last
-// ulp of exp_avg_sq in elements at the end of a tensor that do not fill a vector there. Moments in
-// bf16 are rounded to nearest, so an exp_avg_sq does not change if its step is below 1 / 512 of it.
-// Steps are large enough with beta2 = 0.95, but not with 0.999.
+// ulp of exp_avg_sq in elements at the end of a tensor that do not fill a vector there.
+//
+// `rounding` says how results become bf16. Empty: to nearest. Then an element does not change if its
+// change is below 1 / 512 of it, as are most updates of a parameter, and the decay of an exp_avg_sq
+// with beta2 = 0.999. Otherwise stochastically, which keeps such changes in the mean: five integers
+// for each tensor, the members of RoundingDraws (ops/kernel/stochastic_rounding.h) in their order.
+// Results in f32 and f64 have the same bits in either way.
 //
 // Throws Error(internal) for other shapes or dtypes. Has no autograd formula.
 #pragma once
@@ -34,12 +38,14 @@
 #include <vector>
 
 #include "ops/adamw/adamw_math.h"
+#include "ops/kernel/stochastic_rounding.h"
 
 namespace rondo {
 
 struct AdamWOperands {
   at::TensorList parameters, exp_avgs, exp_avg_sqs, gradients;
   const at::Tensor &step, &learning_rate, &gradient_scale, &found_inf;
+  at::IntArrayRef rounding = {};
 };
 
 void adamw_(const AdamWOperands& operands, const AdamWOptions& options);
@@ -49,5 +55,7 @@ AdamWResults adamw(const AdamWOperands& operands, const AdamWOptions& options);
 
 // Checks the operands, for the kernels of every device and the shape rule.
 void check_adamw(const AdamWOperands& operands);
+// Returns the draws of a tensor. REQUIRES: checked, and not empty.
+RoundingDraws rounding_draws(at::IntArrayRef rounding, std::size_t tensor);
 
 }  // namespace rondo

@@ -10,6 +10,7 @@
 
 #include "ops/adamw/adamw_math.h"
 #include "ops/kernel/element.h"
+#include "ops/kernel/stochastic_rounding.h"
 
 namespace rondo::cuda {
 
@@ -17,6 +18,9 @@ struct UpdatedTensor {
   void *parameter, *exp_avg, *exp_avg_sq;
   const void* gradient;
   std::int64_t count;  // elements
+};
+struct RoundedTensor : UpdatedTensor {
+  RoundingDraws draws;
 };
 
 // f32 or bf16 each; with bf16 parameters all are bf16.
@@ -30,8 +34,11 @@ struct AdamWScalars {
   const float *step, *learning_rate, *gradient_scale, *found_inf;
 };
 
-// Updates tensors with these element types, in one launch for every 90 tensors.
+// Updates tensors with these element types, in one launch for every 90 tensors. Rounds to nearest.
 void adamw(const UpdatedElements& elements, std::span<const UpdatedTensor> tensors,
+           const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream);
+// Rounds bf16 stochastically, in one launch for every 47 tensors. REQUIRES: moments in bf16.
+void adamw(const UpdatedElements& elements, std::span<const RoundedTensor> tensors,
            const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream);
 
 }  // namespace rondo::cuda

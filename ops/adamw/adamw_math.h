@@ -25,6 +25,9 @@ struct AdamWOptions {
 
 namespace adam {
 
+// The values of an element that have draws of their own (ops/kernel/stochastic_rounding.h).
+enum Kind : std::uint32_t { kParameter, kExpAvg, kExpAvgSq };
+
 constexpr std::int64_t kChunk = 16384;  // elements of a CPU task, or of a block
 
 // Returns base^exponent; pow differs between devices.

@@ -13,15 +13,24 @@ struct Words {
   std::uint32_t at[4];
 };
 
+// Returns the upper half of the product. A GPU computes it and the lower half in one instruction.
+// From the portable form nvcc makes more, because it widens what follows to 64 bits.
+RONDO_DEVICE inline std::uint32_t high_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);
+#else
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(a) * b >> 32);
+#endif
+}
+
 // Returns the random words of a counter under a key. The paper recommends 10 rounds, and finds that
 // 7 pass all tests of BigCrush.
 template <int kRounds>
 RONDO_DEVICE inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
+  constexpr std::uint32_t kA = 0xD2511F53, kB = 0xCD9E8D57;
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t a = 0xD2511F53ull * counter.at[0];
-    const std::uint64_t b = 0xCD9E8D57ull * counter.at[2];
-    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.at[1] ^ key0, static_cast<std::uint32_t>(b),
-                static_cast<std::uint32_t>(a >> 32) ^ counter.at[3] ^ key1, static_cast<std::uint32_t>(a)}};
+    counter = {{high_product(kB, counter.at[2]) ^ counter.at[1] ^ key0, kB * counter.at[2],
+                high_product(kA, counter.at[0]) ^ counter.at[3] ^ key1, kA * counter.at[0]}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/kernel/stochastic_rounding.h"
 #include "tests/cuda/kernel_case.h"
 
 namespace rondo {
@@ -178,6 +179,23 @@ void check_bits(Checks& checks, c10::Device device) {
           {fmt::format("latent_keys_backward, {}: the CPU's bits", in_words(type)), "latent_keys_backward",
            type, type, 0, true, [=](const Place& p) {
              return call("latent_keys_backward", at_place(grad_k, p), at_place(grad_v, p), kPlain);
+           }});
+    std::vector<std::int64_t> rounding;  // whole groups of draws, rows of them, and a border in one
+    for (std::int64_t k = 0; k < 100; ++k) {
+      const RoundingDraws draws =
+          k % 3 == 0   ? RoundingDraws{.stream = k, .first = std::int64_t{1} << 40, .begin = 40}
+          : k % 3 == 1 ? RoundingDraws{.stream = -k, .first = 8 * k, .row = 48, .pitch = 192, .begin = 16}
+                       : RoundingDraws{.stream = k << 40, .first = k, .begin = k};
+      rounding.insert(rounding.end(), {draws.stream, draws.first, draws.row, draws.pitch, draws.begin});
+    }
+    check(checks, device,
+          {fmt::format("adamw, bf16 beside {}, rounded stochastically: the CPU's bits", in_words(type)),
+           "adamw", type, type, 0, true, [=](const Place& p) {
+             const Tensors same(100, at_place(gradient, p)), moments(100, narrow.to(p.device)),
+                 squares(100, narrow.square().to(p.device));
+             const Tensor two = number.to(p.device);
+             return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.999,
+                         1e-8, 0.1, true, rounding);
            }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,

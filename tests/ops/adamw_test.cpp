@@ -11,6 +11,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sqrt.h>
 
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -30,7 +31,11 @@ struct Update {
   Tensor step = at::full({}, 3.0f), learning_rate = at::full({}, 3e-3f), gradient_scale = at::full({}, 1.7f),
          found_inf = at::full({}, 0.0f);
   AdamWOptions options = {};
+  std::vector<std::int64_t> rounding = {};
 
+  void round(const RoundingDraws& draws) {
+    rounding.insert(rounding.end(), {draws.stream, draws.first, draws.row, draws.pitch, draws.begin});
+  }
   void add(const std::vector<std::int64_t>& sizes, at::ScalarType type) {
     parameters.push_back(at::randn(sizes).to(type));
     exp_avgs.push_back((at::randn(sizes) * 0.1).to(type));
@@ -50,7 +55,8 @@ struct Update {
             options.beta2,
             options.eps,
             options.weight_decay,
-            options.decoupled_weight_decay};
+            options.decoupled_weight_decay,
+            rounding};
   }
   // Returns the new parameters, exp_avgs, exp_avg_sqs.
   Tensors updated() const { return checked_call("adamw", arguments()); }
@@ -189,6 +195,119 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+// An update of `count` neighbours in bf16, or with moments in bf16, rounded stochastically.
+Update stochastic(std::int64_t count, at::ScalarType type, const RoundingDraws& draws) {
+  Update update = of({count}, type);
+  for (Tensors* const moments : {&update.exp_avgs, &update.exp_avg_sqs})
+    (*moments)[0] = (*moments)[0].to(at::kBFloat16);
+  update.options.beta2 = 0.999;
+  update.round(draws);
+  return update;
+}
+// Returns its results in f32.
+Tensors unrounded(Update update) {
+  update.rounding.clear();
+  for (Tensors* const list : {&update.parameters, &update.exp_avgs, &update.exp_avg_sqs, &update.gradients})
+    (*list)[0] = (*list)[0].to(at::kFloat);
+  return update.updated();
+}
+
+}  // namespace
+
+TEST_CASE("stochastic rounding is that of each element's f32 result, by the draw of its index") {
+  const at::ScalarType type = GENERATE(at::kBFloat16, at::kFloat);
+  const RoundingDraws draws =
+      GENERATE(RoundingDraws{.stream = 1}, RoundingDraws{.stream = -5, .first = std::int64_t{1} << 40},
+               RoundingDraws{.stream = 3, .first = 5, .begin = 3},
+               RoundingDraws{.stream = 4, .first = 16, .row = 24, .pitch = 48, .begin = 8},
+               RoundingDraws{.stream = 5, .first = 1, .row = 13, .pitch = 100, .begin = 7},
+               RoundingDraws{.stream = 6, .first = 9, .row = 17'000, .pitch = 170'000, .begin = 100});
+  const std::int64_t count = GENERATE(1, 9, 40'001);
+  const Update update = stochastic(count, type, draws);
+  const Tensors made = update.updated(), exact = unrounded(update);
+  for (std::uint32_t kind = 0; kind < 3; ++kind) {
+    if (made[kind].scalar_type() == at::kFloat) {
+      CHECK(at::equal(made[kind], exact[kind]));
+      continue;
+    }
+    std::int64_t different = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t j = draws.begin + i,
+                         index = draws.first + j / draws.row * draws.pitch + j % draws.row;
+      const Words words = draws.words(index / 8, 3, kind);
+      const std::uint32_t word = words.at[index % 8 / 2], draw = index % 2 == 0 ? word & 0xffff : word >> 16;
+      different += made[kind].const_data_ptr<at::BFloat16>()[i].x !=
+                   stochastic_bf16(exact[kind].const_data_ptr<float>()[i], draw);
+    }
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("the mean over many draws is the f32 result, and draws of an element are independent") {
+  constexpr std::int64_t kCount = 200'000;
+  Update update = stochastic(kCount, at::kBFloat16, {.stream = 11});
+  update.gradients[0].fill_(0.01), update.parameters[0].fill_(0.5);
+  update.exp_avgs[0].fill_(-0.007), update.exp_avg_sqs[0].fill_(2e-4);
+  update.learning_rate.fill_(1e-5), update.gradient_scale.fill_(1);
+  const Tensors made = update.updated(), exact = unrounded(update);
+  Tensors ups;
+  for (std::size_t kind = 0; kind < 3; ++kind) {
+    const double value = exact[kind][0].item<double>();
+    const Tensor wide = made[kind].to(at::kDouble);
+    const double low = wide.min().item<double>(), high = wide.max().item<double>(), step = high - low;
+    CHECK((low < value && value < high && step <= std::abs(value) / 128));
+    CHECK(std::abs(wide.mean().item<double>() - value) <
+          4 * std::sqrt((value - low) * (high - value) / static_cast<double>(kCount)));
+    const Tensor up = (wide - low) / step;
+    ups.push_back((up - up.mean()) / up.std());
+  }
+  const double error = 1 / std::sqrt(static_cast<double>(kCount));
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)})
+    CHECK(std::abs((ups[a] * ups[b]).mean().item<double>()) < 4 * error);
+  for (const Tensor& up : ups)  // neighbours
+    CHECK(std::abs((up.slice(0, 1) * up.slice(0, 0, kCount - 1)).mean().item<double>()) < 4 * error);
+  Update next = update;
+  next.step = update.step + 1;
+  CHECK_FALSE(at::equal(next.updated()[1], made[1]));
+}
+
+TEST_CASE("stochastic rounding has the same bits for any number of threads, and for shards") {
+  const at::ScalarType type = GENERATE(at::kBFloat16, at::kFloat);
+  const Update whole = stochastic(50'003, type, {.stream = 21});
+  check_same_with_threads([&] { return whole.updated(); });
+  const Tensors made = whole.updated();
+  for (const std::int64_t border : {8, 16'384, 33'335}) {
+    Update parts = whole;
+    parts.rounding.clear();
+    for (Tensors* const list : {&parts.parameters, &parts.exp_avgs, &parts.exp_avg_sqs, &parts.gradients})
+      *list = {(*list)[0].slice(0, 0, border).clone(), (*list)[0].slice(0, border).clone()};
+    parts.round({.stream = 21}), parts.round({.stream = 21, .begin = border});
+    const Tensors of_parts = parts.updated();
+    for (std::size_t kind = 0; kind < 3; ++kind) {
+      CHECK(at::equal(of_parts[2 * kind], made[kind].slice(0, 0, border)));
+      CHECK(at::equal(of_parts[2 * kind + 1], made[kind].slice(0, border)));
+    }
+  }
+}
+
+TEST_CASE("stochastic rounding keeps values of bf16, infinities and nans, and may overflow as nearest does") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const std::uint32_t draw : {0u, 1u, 0x8000u, 0xffffu}) {
+    for (const float x : {0.0f, -0.0f, 1.0f, -3.0f, 0x1p-133f, 0x1.fep127f, kInf, -kInf})
+      CHECK(stochastic_bf16(x, draw) == at::BFloat16(x).x);
+    for (const float nan : {std::nanf(""), -std::nanf(""), std::bit_cast<float>(0x7f800001u),
+                            std::bit_cast<float>(0xffffffffu)})
+      CHECK(stochastic_bf16(nan, draw) == 0x7fc0);
+  }
+  const float largest = std::numeric_limits<float>::max();  // 65535 / 65536 of the way to 2^128
+  CHECK(stochastic_bf16(largest, 0) == 0x7f7f);
+  CHECK(stochastic_bf16(-largest, 1) == 0xff80);
+  CHECK(stochastic_bf16(-1.00390625f, 0x7fff) == 0xbf80);  // half way
+  CHECK(stochastic_bf16(-1.00390625f, 0x8000) == 0xbf81);
+}
+
 TEST_CASE("adamw refuses unsupported operands") {
   const auto check_update = [](const std::string& words, const auto& change) {
     Update update = of({8}, at::kFloat);
@@ -202,6 +321,8 @@ TEST_CASE("adamw refuses unsupported operands") {
   check_update("an exp_avg_sq is BFloat16 [8]",
                [](Update& u) { u.exp_avg_sqs[0] = u.exp_avg_sqs[0].to(at::kBFloat16); });
   check_update("the lists differ in length", [](Update& u) { u.exp_avgs.clear(); });
+  check_update("rounding has five integers for each tensor", [](Update& u) { u.rounding = {1, 2, 3, 4}; });
+  check_update("rounding has rows", [](Update& u) { u.round({.row = 0}); });
   check_update("step is Float [1]", [](Update& u) { u.step = u.step.view({1}); });
   Update apart = of({8}, at::kFloat);
   apart.exp_avgs[0] = at::randn({16}).slice(0, 0, 16, 2);

@@ -329,10 +329,11 @@ class Generator : GraphBuilder {
     std::vector<TensorType> types;
     for (int list = 0; list < 3; ++list)
       for (ValueId weight : weights.values) types.push_back(type(weight));
-    const std::vector<ValueId> updates = emit_many("rondo.adamw.default",
-                                                   {weights, averages, squares, gradients, Use{next},
-                                                    Use{kLr}, Use{kLr}, Use{kLr}, 0.9, 0.95, 1e-8, 0.1, true},
-                                                   types);
+    const std::vector<ValueId> updates =
+        emit_many("rondo.adamw.default",
+                  {weights, averages, squares, gradients, Use{next}, Use{kLr}, Use{kLr}, Use{kLr}, 0.9, 0.95,
+                   1e-8, 0.1, true, std::vector<std::int64_t>()},
+                  types);
     const std::size_t count = weights.values.size();
     for (std::size_t k = 0; k < count; ++k)
       for (std::size_t list = 0; list < 3; ++list) {

@@ -16,7 +16,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static  // blocks run one after the other
 
 struct dim3 {
