@@ -46,25 +46,27 @@ std::int64_t FlatShard::stored() const { return (part_elements() + ranks_ - 1) /
 std::int64_t FlatShard::begin() const { return std::min(part_elements(), rank_ * stored()); }
 std::int64_t FlatShard::end() const { return std::min(part_elements(), (rank_ + 1) * stored()); }
 
-void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit) const {
-  const std::int64_t begin = this->begin(), end = this->end();
-  const std::int64_t before = rows_.part * element_count(row_sizes());
-  if (cut_.parts == 1) {
-    if (begin < end) visit({0, before + begin, end - begin});
-    return;
-  }
+PartPlace FlatShard::part_place() const {
+  const std::int64_t before = rows_.part * element_count(row_sizes()), elements = part_elements();
+  const std::int64_t contiguous = std::max<std::int64_t>(1, elements);
+  if (cut_.parts == 1) return {before, contiguous, contiguous, elements};
   const auto dim = static_cast<std::size_t>(cut_.dim);
   const std::int64_t inner = element_count(Sizes(sizes_.begin() + cut_.dim + 1, sizes_.end()));
   // Rows here are those of the matrix [outer * blocks, block size along dim * inner].
   const std::int64_t part_row = part_sizes()[dim] / cut_.blocks * inner,
                      whole_row = sizes_[dim] / cut_.blocks * inner;
-  // The elements of one whole row in this part; the rest of the part's row is padding.
   const std::int64_t first = std::min(cut_.part * part_row, whole_row);
   const std::int64_t real = std::min(part_row, whole_row - first);
-  for (std::int64_t row = part_row == 0 ? 0 : begin / part_row; row * part_row < end; ++row) {
-    const std::int64_t from = std::max(begin, row * part_row);
-    const std::int64_t to = std::min(end, row * part_row + real);
-    if (from < to) visit({from - begin, before + row * whole_row + first + from - row * part_row, to - from});
+  if (part_row == elements) return {before + first, contiguous, contiguous, real};
+  return {before + first, part_row, whole_row, real};
+}
+
+void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit) const {
+  const std::int64_t begin = this->begin(), end = this->end();
+  const auto [first, length, pitch, real] = part_place();
+  for (std::int64_t row = begin / length; row * length < end; ++row) {
+    const std::int64_t from = std::max(begin, row * length), to = std::min(end, row * length + real);
+    if (from < to) visit({from - begin, first + row * pitch + from - row * length, to - from});
   }
 }
 

@@ -44,6 +44,14 @@ struct ElementRun {
   std::int64_t count = 0;
 };
 
+// Where the elements of a part are in the flattened parameter: element j of the part is element
+// first + j / row * pitch + j % row. It is padding if j % row is `real` or more.
+struct PartPlace {
+  std::int64_t first = 0;
+  std::int64_t row = 1, pitch = 1;  // positive; equal if the part is contiguous
+  std::int64_t real = 0;
+};
+
 class FlatShard {
  public:
   FlatShard() = default;
@@ -59,6 +67,7 @@ class FlatShard {
   const RowPart& rows() const { return rows_; }
   Sizes part_sizes() const;  // sizes of the part that a rank computes with, including padding
   std::int64_t part_elements() const;
+  PartPlace part_place() const;
   std::int64_t stored() const;  // elements of a shard, with padding
   // The range of the flattened part that this rank stores. It includes the padding of the cut, but
   // not the padding of the shards.
