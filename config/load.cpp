@@ -15,6 +15,7 @@
 #include "checkpoint/hugging_face/config.h"
 #include "config/derived/batch.h"
 #include "config/derived/device.h"
+#include "config/derived/dtypes.h"
 #include "config/derived/pipeline_layout.h"
 #include "config/derived/schedule_steps.h"
 #include "config/rules.h"
@@ -101,6 +102,11 @@ class Loader {
         if (config_.training.dtype == Precision::float64 && given->second.from_flag)
           config_.notes.push_back(fmt::format(
               "without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
+    if (const auto given = origins_.assigned.find("optimizer.bf16_rounding");
+        given != origins_.assigned.end() && given->second.from_flag &&
+        moment_dtype(config_) != Precision::bfloat16)
+      config_.notes.push_back(
+          "without effect: optimizer.bf16_rounding (neither parameters nor moments are in bfloat16)");
     for (const auto& [key, given] : origins_.assigned)
       if (given.from_flag && counts_in_pipelines(key) && !config_.parallelism.has_pipeline())
         config_.notes.push_back(

@@ -17,4 +17,9 @@ Precision moment_dtype(const JobConfig& config) {
   return narrow && config.training.dtype == Precision::float32 ? Precision::bfloat16 : config.training.dtype;
 }
 
+bool rounds_stochastically(const JobConfig& config) {
+  return config.optimizer.bf16_rounding == Bf16Rounding::stochastic &&
+         moment_dtype(config) == Precision::bfloat16;
+}
+
 }  // namespace rondo

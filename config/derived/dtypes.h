@@ -12,5 +12,8 @@ Precision reduce_dtype(const JobConfig& config);
 // Returns the dtype of the optimizer's moments: training.dtype, or bfloat16 if training.dtype is
 // float32 and optimizer.implementation is fused_opt_states_bf16.
 Precision moment_dtype(const JobConfig& config);
+// Returns whether the update rounds bf16 stochastically: if optimizer.bf16_rounding says so and the
+// moments are bfloat16, as they are with parameters in bfloat16.
+bool rounds_stochastically(const JobConfig& config);
 
 }  // namespace rondo

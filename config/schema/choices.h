@@ -24,6 +24,11 @@ template <>
 inline constexpr auto kNamesOf<OptimizerImplementation> =
     std::to_array<std::string_view>({"fused", "foreach", "for-loop", "fused_opt_states_bf16"});
 
+// How the update rounds parameters and moments to bf16.
+enum class Bf16Rounding : std::uint8_t { stochastic, nearest };
+template <>
+inline constexpr auto kNamesOf<Bf16Rounding> = std::to_array<std::string_view>({"stochastic", "nearest"});
+
 // Shape of the learning rate's decay.
 enum class DecayType : std::uint8_t { linear, sqrt, cosine };
 template <>

@@ -87,6 +87,10 @@ const Fields& Optimizer::fields() {
       field("implementation", &Optimizer::implementation,
             "the update is part of the graph for every value; fused_opt_states_bf16: moments in bfloat16 "
             "while training.dtype is float32"),
+      field("bf16_rounding", &Optimizer::bf16_rounding,
+            "rounding of parameters and moments in bfloat16: stochastic: up with the probability of the "
+            "fraction, which keeps small updates in the mean; nearest: updates below half a unit in the last "
+            "place are lost"),
   };
   return list;
 }
@@ -330,7 +334,7 @@ const Fields& Validation::fields() {
 
 const Fields& Debug::fields() {
   static const Fields list = {
-      field("seed", &Debug::seed, "seed of the initial weights and the data order",
+      field("seed", &Debug::seed, "seed of the initial weights, the data order and stochastic rounding",
             {.minimum = 0, .maximum = 9007199254740992.0}),
       field("deterministic", &Debug::deterministic, "use only operations with bitwise reproducible results"),
       field("check_replicas_every", &Debug::check_replicas_every,

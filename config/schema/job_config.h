@@ -61,6 +61,7 @@ struct Optimizer {
   double weight_decay = 0.1;
   std::vector<std::string> parameter_groups;
   OptimizerImplementation implementation = OptimizerImplementation::fused;
+  Bf16Rounding bf16_rounding = Bf16Rounding::stochastic;
   static const Fields& fields();
 };
 

@@ -23,4 +23,8 @@ namespace rondo {
 void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
                 const FlatShard& place);
 
+// Returns the stream of the draws that round a parameter and its moments
+// (ops/kernel/stochastic_rounding.h).
+std::int64_t rounding_stream(std::uint64_t seed, std::string_view name);
+
 }  // namespace rondo

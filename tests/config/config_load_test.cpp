@@ -109,6 +109,20 @@ TEST_CASE(
             load_text("", {"--model.hf_config=" + file.path()}).model.sizes.at("rope_scaling_factor")) == 40);
 }
 
+TEST_CASE("bf16 is rounded stochastically unless a key says otherwise, which has no effect without bf16") {
+  const std::string bf16 = "--training.dtype=bfloat16", nearest = "--optimizer.bf16_rounding=nearest";
+  CHECK(rondo::rounds_stochastically(load_text("", {bf16})));
+  CHECK(rondo::rounds_stochastically(load_text("", {"--optimizer.implementation=fused_opt_states_bf16"})));
+  CHECK_FALSE(rondo::rounds_stochastically(load_text("")));
+  const JobConfig config = load_text("", {bf16, nearest});
+  CHECK_FALSE(rondo::rounds_stochastically(config));
+  CHECK(config.notes.empty());
+  REQUIRE(load_text("", {nearest}).notes.size() == 1);
+  CHECK_THAT(load_text("", {nearest}).notes[0],
+             ContainsSubstring("without effect: optimizer.bf16_rounding (neither parameters nor moments"));
+  CHECK(load_text("[optimizer]\nbf16_rounding = \"nearest\"\n").notes.empty());
+}
+
 TEST_CASE(
     "training.dtype = float64 is the dtype of all numbers, says so of keys without effect, and is for the "
     "CPU") {

@@ -94,6 +94,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
   o.moment_dtype = float_named(moment_dtype(c));
+  if (rounds_stochastically(c)) o.rounding_seed = static_cast<std::uint64_t>(c.debug.seed);
   o.mesh = layout.mesh;
   o.rank = rank;
   o.sharding = {

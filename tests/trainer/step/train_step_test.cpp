@@ -84,6 +84,10 @@ TEST_CASE("eager, interpreted and replayed steps are equal bit for bit") {
   TrainStepOptions options = small_options();
   const bool bf16 = GENERATE(false, true);
   if (bf16) options.sharding.fsdp.compute_dtype = at::kBFloat16;
+  if (bf16 && GENERATE(false, true)) {
+    options.state_dtype = at::kBFloat16;
+    options.rounding_seed = 42;
+  }
   const TrainStepFunctions functions = make_train_step(model, options);
   const ir::Graph graph = trace(functions.microbatch);
   ir::verify(graph, "trace");

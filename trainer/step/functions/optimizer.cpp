@@ -38,8 +38,8 @@ void optimizer_update(const OptimizerState& state, const Tensors& gradients, con
                   old_exp_avgs = some_of(state.exp_avgs, group.parameters),
                   old_exp_avg_sqs = some_of(state.exp_avg_sqs, group.parameters),
                   group_gradients = some_of(gradients, group.parameters);
-    const AdamWOperands operands{old_parameters, old_exp_avgs, old_exp_avg_sqs, group_gradients,
-                                 state.step,     rate,         gradient_scale,  found_inf};
+    const AdamWOperands operands{old_parameters, old_exp_avgs,   old_exp_avg_sqs, group_gradients, state.step,
+                                 rate,           gradient_scale, found_inf,       group.rounding};
     if (!functional::isFunctionalTensor(state.step)) {
       adamw_(operands, group.update.options);
       continue;

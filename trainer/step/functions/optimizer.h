@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "ops/adamw/adamw.h"
@@ -24,10 +25,11 @@ struct ParameterUpdate {
   double lr_factor = 1;
   bool operator==(const ParameterUpdate&) const = default;
 };
-// The parameters with equal settings: their indices, ascending.
+// The parameters with equal settings.
 struct UpdateGroup {
   ParameterUpdate update;
-  std::vector<std::size_t> parameters;
+  std::vector<std::size_t> parameters;      // indices, ascending
+  std::vector<std::int64_t> rounding = {};  // as adamw takes it (ops/adamw/adamw.h)
 };
 
 // Updates the state once. Each parameter belongs to one group. `gradients` have the shapes of the

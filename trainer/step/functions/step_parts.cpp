@@ -13,6 +13,7 @@
 #include <map>
 
 #include "datasets/loader.h"
+#include "models/parts/initialize.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/scope.h"
@@ -27,6 +28,7 @@ namespace {
 
 // Returns the groups of parameters with equal settings, in the order of their first parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
+                                       const std::vector<Placement>& placements,
                                        const TrainStepOptions& options) {
   std::vector<UpdateGroup> groups;
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -34,7 +36,13 @@ std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
         options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
     const auto alike = std::find_if(groups.begin(), groups.end(),
                                     [&](const UpdateGroup& group) { return group.update == update; });
-    (alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}}) : *alike).parameters.push_back(i);
+    UpdateGroup& group = alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}}) : *alike;
+    group.parameters.push_back(i);
+    if (!options.rounding_seed) continue;
+    const FlatShard& shard = placements[i].shard;
+    const PartPlace place = shard.part_place();
+    group.rounding.insert(group.rounding.end(), {rounding_stream(*options.rounding_seed, rules[i].name),
+                                                 place.first, place.row, place.pitch, shard.begin()});
   }
   return groups;
 }
@@ -218,7 +226,7 @@ StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, co
   step.parameter_runs =
       runs_of(whole->parameters(), step.parameters, [](const ParameterRule& rule) { return rule.name; });
   step.router_runs = runs_of(whole->routers(), routers, [](const std::string& name) { return name; });
-  step.update_groups = update_groups(step.parameters, options);
+  step.update_groups = update_groups(step.parameters, step.placements, options);
   step.inputs = model_inputs(*whole, step);
   return made;
 }

@@ -59,6 +59,8 @@ struct TrainStepOptions {
   at::ScalarType state_dtype = at::kFloat;
   std::optional<at::ScalarType> moment_dtype =
       std::nullopt;  // of AdamW; bf16 with an f32 state; absent: state_dtype
+  // Seeds the stochastic rounding of parameters and moments in bf16; absent: rounding to nearest.
+  std::optional<std::uint64_t> rounding_seed = std::nullopt;
   Mesh mesh{};
   std::int64_t rank = 0;
   ShardingOptions sharding;
