@@ -47,7 +47,7 @@ void initialize(Tensor& shard, const Init& init, std::uint64_t seed, std::string
 
 std::int64_t rounding_stream(std::uint64_t seed, std::string_view name) {
   const std::uint64_t hash = hash_name(name);
-  const Words words =
+  const PhiloxWords words =
       philox<10>({{static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32), 0, 0}},
                  static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
   return static_cast<std::int64_t>(std::uint64_t{words.at[1]} << 32 | words.at[0]);

@@ -80,7 +80,7 @@ void draw_groups(const RoundingDraws& draws, std::uint32_t step, adam::Kind kind
   static_assert(std::endian::native == std::endian::little, "draw_of takes the low half of a word first");
   std::uint32_t words[kBlock / 2 + 4];
   for (std::int64_t g = 0; g < groups; ++g) {
-    const Words four = draws.words(group + g, step, kind);
+    const PhiloxWords four = draws.words(group + g, step, kind);
     for (int k = 0; k < 4; ++k) words[4 * g + k] = four.at[k];
   }
   std::memcpy(out, words, static_cast<std::size_t>(groups) * kDrawGroup * sizeof *out);

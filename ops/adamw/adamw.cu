@@ -55,7 +55,7 @@ struct Stochastic {
       store_some<true>(run, first, first + kVector, from);
     } else {
       static_assert(kVector == kDrawGroup);
-      const Words words = draws.words(index / kDrawGroup, step, kind);
+      const PhiloxWords words = draws.words(index / kDrawGroup, step, kind);
       std::uint32_t bits[kVector];
       bool has_nan = false;
 #pragma unroll
@@ -77,7 +77,7 @@ struct Stochastic {
     if constexpr (std::is_same_v<T, float>) {
       run[i] = x;
     } else {
-      const Words words = draws.words(index / kDrawGroup, step, kind);
+      const PhiloxWords words = draws.words(index / kDrawGroup, step, kind);
       reinterpret_cast<std::uint16_t*>(run)[i] =
           stochastic_bf16(x, draw_of(words, static_cast<int>(index % kDrawGroup)));
     }

@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-struct Words {
+struct PhiloxWords {
   std::uint32_t at[4];
 };
 
@@ -26,7 +26,7 @@ RONDO_DEVICE inline std::uint32_t high_product(std::uint32_t a, std::uint32_t b)
 // Returns the random words of a counter under a key. The paper recommends 10 rounds, and finds that
 // 7 pass all tests of BigCrush.
 template <int kRounds>
-RONDO_DEVICE inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
+RONDO_DEVICE inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std::uint32_t key1) {
   constexpr std::uint32_t kA = 0xD2511F53, kB = 0xCD9E8D57;
   for (int round = 0; round < kRounds; ++round) {
     counter = {{high_product(kB, counter.at[2]) ^ counter.at[1] ^ key0, kB * counter.at[2],

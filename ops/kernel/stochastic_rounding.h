@@ -19,7 +19,7 @@ namespace rondo {
 constexpr int kDrawGroup = 8;  // elements that share a call of the generator
 
 // Returns the draw of element k of a group, below 2^16.
-RONDO_DEVICE inline std::uint32_t draw_of(const Words& group, int k) {
+RONDO_DEVICE inline std::uint32_t draw_of(const PhiloxWords& group, int k) {
   // Not group.at[k / 2]: an array that is indexed at run time is in a GPU's local memory.
   const std::uint32_t word =
       k < 4 ? (k < 2 ? group.at[0] : group.at[1]) : (k < 6 ? group.at[2] : group.at[3]);
@@ -71,7 +71,7 @@ struct RoundingDraws {
   }
   // Returns the words of a group, the whole tensor's elements from 8 * group on. `kind` tells apart
   // values of one element, which have independent draws.
-  RONDO_DEVICE Words words(std::int64_t group, std::uint32_t step, std::uint32_t kind) const {
+  RONDO_DEVICE PhiloxWords words(std::int64_t group, std::uint32_t step, std::uint32_t kind) const {
     const auto counter = static_cast<std::uint64_t>(group), key = static_cast<std::uint64_t>(stream);
     return philox<7>(
         {{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), step, kind}},

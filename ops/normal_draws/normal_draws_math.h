@@ -116,7 +116,7 @@ struct NormalDraws {
   // Returns the probability whose quantile is the element at this index of the whole parameter.
   RONDO_DEVICE double probability(std::int64_t index) const {
     const auto counter = static_cast<std::uint64_t>(index);
-    const Words words =
+    const PhiloxWords words =
         philox<10>({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
                      static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
                    static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));

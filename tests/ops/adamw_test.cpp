@@ -236,7 +236,7 @@ TEST_CASE("stochastic rounding is that of each element's f32 result, by the draw
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t j = draws.begin + i,
                          index = draws.first + j / draws.row * draws.pitch + j % draws.row;
-      const Words words = draws.words(index / 8, 3, kind);
+      const PhiloxWords words = draws.words(index / 8, 3, kind);
       const std::uint32_t word = words.at[index % 8 / 2], draw = index % 2 == 0 ? word & 0xffff : word >> 16;
       different += made[kind].const_data_ptr<at::BFloat16>()[i].x !=
                    stochastic_bf16(exact[kind].const_data_ptr<float>()[i], draw);
