@@ -1,6 +1,7 @@
 // latent_keys on the CPU against ATen's copies and sums, bit for bit.
 #include "ops/latent_keys/latent_keys.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
