@@ -153,6 +153,11 @@ constexpr Op kArithmeticOps[] = {
      .keeps_owner = true},
 
     {.name = "aten.add.Tensor", .overwritten = 1, .shard = add, .kind = OpKind::sum},
+    {.name = "rondo.add_widened.default",
+     .signature = {2, 2, 1},
+     .overwritten = 1,
+     .shard = add,
+     .kind = OpKind::sum},
     {.name = "aten.div.Tensor",
      .overwritten = 1,
      .shard = divide,

@@ -4,11 +4,13 @@
 //   %2: bf16[8] = aten._to_copy.default(%1, bf16, ...)     gone, readers read %0
 //   %3: f64[8] = aten._to_copy.default(%1, f64, ...)       %3 = aten._to_copy.default(%0, f64, ...)
 //   %4: f64[1] = rondo.sums_of_squares.default([%1])       %4 = rondo.sums_of_squares.default([%0])
+//   %6: f32[8] = aten.add.Tensor(%5, %1, 1)                %6 = rondo.add_widened.default(%5, %0)
 //
 // f32 represents every bf16 and f16 number, and f64 every f32, so %1 has the numbers of %0, and one
 // rounding of them remains. A narrowing cast ends such a chain, since its readers read rounded
 // numbers. Sign and payload of a nan may differ. Some ops widen their operands themselves
-// (Op::widens): the optimizer reads gradients in the dtype of their products.
+// (Op::widens): the optimizer reads gradients in the dtype of their products. So do sums of gradients
+// in the update, which are the sums over microbatches.
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
@@ -47,6 +49,7 @@ class CastFolder {
       });
       const Op& op = facts(node.op);
       if (op.widens >= 0) read_narrow(node.args[static_cast<std::size_t>(op.widens)]);
+      if (node.op == "aten.add.Tensor" && node.phase == Phase::update) add_narrow(node);
       if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
         continue;
       if (op.effect == Effect::wait || op.view == ViewKind::same_start)
@@ -79,6 +82,19 @@ class CastFolder {
     if (auto* use = std::get_if<Use>(&argument)) read(use->value);
     if (auto* list = std::get_if<UseList>(&argument))
       for (ValueId& id : list->values) read(id);
+  }
+
+  // The types of both operands are those of the result, so neither is broadcast.
+  void add_narrow(Node& node) {
+    const ValueId sum = operand(node, 0), x = operand(node, 1);
+    if (sum == kNoValue || x == kNoValue || number(node, 2) != 1 || !is_contiguous(type(sum)) ||
+        type(x) != type(sum) || type(node.results[0]) != type(sum))
+      return;
+    Argument narrow = node.args[1];
+    read_narrow(narrow);
+    if (narrow == node.args[1]) return;
+    node.op = "rondo.add_widened.default";
+    node.args = {node.args[0], narrow};
   }
 
   // Returns true if readers of the result read an earlier value instead.

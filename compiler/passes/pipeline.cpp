@@ -36,8 +36,8 @@ constexpr std::array kPasses = {
         .run = &fold_casts,
         .needs = kFunctional,
         .does =
-            "removes a cast back to the original dtype; casts of a widening cast, the optimizer and the sums "
-            "of squares read the source of the widening cast",
+            "removes a cast back to the original dtype; casts of a widening cast, the optimizer, the sums "
+            "of squares and sums of gradients read the source of the widening cast",
         .guarantees = "keeps narrowing casts, and copies that are returned or overwritten; "
                       "the guarantees of `canonicalize`",
         .place = "after `canonicalize`, which removes views between two casts; before "

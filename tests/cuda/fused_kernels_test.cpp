@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/add_widened/add_widened_cuda.h"
 #include "ops/cross_entropy/cross_entropy_cuda.h"
 #include "ops/kernel/divisor.h"
 #include "ops/latent_keys/latent_keys_cuda.h"
@@ -184,6 +185,18 @@ TEST_CASE(
   const Tensor in_place = x.clone(at::MemoryFormat::Contiguous);
   rotate(in_place, in_place);
   CHECK(at::equal(in_place, y));
+}
+
+TEST_CASE("the kernel of add_widened has the CPU's bits, for any count, aligned or not") {
+  const at::ScalarType type = any_type(), of_x = any_type();
+  if (type == at::kBFloat16 && of_x == at::kFloat) return;
+  const std::int64_t count = GENERATE(1, 7, 64, 5003), begin = GENERATE(0, 1);
+  const Tensor sum = at::randn({begin + count}).to(type).narrow(0, begin, count),
+               x = at::randn({count}).to(of_x);
+  const Tensor expected = call("add_widened", sum, x)[0];
+  cuda::add_widened(sum.mutable_data_ptr(), element_of(sum), x.const_data_ptr(), element_of(x), count,
+                    nullptr);
+  CHECK(at::equal(sum, expected));
 }
 
 TEST_CASE("the kernels of latent_keys have the CPU's bits, for heads of any width, strided and unaligned") {

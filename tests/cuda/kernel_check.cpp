@@ -168,6 +168,10 @@ void check_bits(Checks& checks, c10::Device device) {
              return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
                          1e-8, 0.1, true);
            }});
+    check(checks, device,
+          {fmt::format("add_widened, bf16 to a sum of {}: the CPU's bits", in_words(type)), "add_widened",
+           type, type, 0, true,
+           [=](const Place& p) { return call("add_widened", at_place(gradient, p), narrow.to(p.device)); }});
     const Tensor kv = draw.normal({2, 129, 17, 256}), rotated = draw.normal({2, 129, 1, 64}),
                  grad_k = draw.normal({2, 129, 17, 192}), grad_v = draw.normal({2, 129, 17, 128});
     constexpr std::int64_t kPlain = 128;

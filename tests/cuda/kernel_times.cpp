@@ -303,6 +303,10 @@ void time_optimizer(Times& times, const Shape& s) {
     });
     times.time(fmt::format("sums_of_squares of as many, {}", in_words(type)), 0, bytes,
                [&] { call("sums_of_squares", Tensors{grad}); });
+    const Tensor narrow = grad.to(at::kBFloat16);
+    times.time(fmt::format("add_widened of as many in bf16 to a sum of {}", in_words(type)), 0,
+               2 * bytes + static_cast<double>(narrow.nbytes()),
+               [&] { call("add_widened_", first, narrow); });
     times.time(fmt::format("a copy of as many, {}", in_words(type)), 0, 2 * bytes, [&] { first.copy_(w); });
   }
 }
