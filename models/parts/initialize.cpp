@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "ops/kernel/philox.h"
 #include "ops/normal_draws/normal_draws.h"
+#include "ops/random/philox.h"
 #include "support/error.h"
 
 namespace rondo {

@@ -24,7 +24,7 @@ void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::st
                 const FlatShard& place);
 
 // Returns the stream of the draws that round a parameter and its moments
-// (ops/kernel/stochastic_rounding.h).
+// (ops/random/stochastic_rounding.h).
 std::int64_t rounding_stream(std::uint64_t seed, std::string_view name);
 
 }  // namespace rondo

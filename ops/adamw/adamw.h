@@ -26,7 +26,7 @@
 // `rounding` says how results become bf16. Empty: to nearest. Then an element does not change if its
 // change is below 1 / 512 of it, as are most updates of a parameter, and the decay of an exp_avg_sq
 // with beta2 = 0.999. Otherwise stochastically, which keeps such changes in the mean: five integers
-// for each tensor, the members of RoundingDraws (ops/kernel/stochastic_rounding.h) in their order.
+// for each tensor, the members of RoundingDraws (ops/random/stochastic_rounding.h) in their order.
 // Results in f32 and f64 have the same bits in either way.
 //
 // Throws Error(internal) for other shapes or dtypes. Has no autograd formula.
@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "ops/adamw/adamw_math.h"
-#include "ops/kernel/stochastic_rounding.h"
+#include "ops/random/stochastic_rounding.h"
 
 namespace rondo {
 

@@ -10,7 +10,7 @@
 
 #include "ops/adamw/adamw_math.h"
 #include "ops/kernel/element.h"
-#include "ops/kernel/stochastic_rounding.h"
+#include "ops/random/stochastic_rounding.h"
 
 namespace rondo::cuda {
 

@@ -25,7 +25,7 @@ struct AdamWOptions {
 
 namespace adam {
 
-// The values of an element that have draws of their own (ops/kernel/stochastic_rounding.h).
+// The values of an element that have draws of their own (ops/random/stochastic_rounding.h).
 enum Kind : std::uint32_t { kParameter, kExpAvg, kExpAvgSq };
 
 constexpr std::int64_t kChunk = 16384;  // elements of a CPU task, or of a block

@@ -1,5 +1,5 @@
 // The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for hosts and devices: uniform
-// numbers by Philox4x32-10 (ops/kernel/philox.h) and the quantile of the normal distribution
+// numbers by Philox4x32-10 (ops/random/philox.h) and the quantile of the normal distribution
 // (Wichura 1988, AS 241). No LibTorch.
 //
 // REQUIRES: includers are compiled without contraction of products and sums. Then all operations
@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "ops/kernel/device.h"
-#include "ops/kernel/philox.h"
+#include "ops/random/philox.h"
 
 namespace rondo {
 

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ops/kernel/stochastic_rounding.h"
+#include "ops/random/stochastic_rounding.h"
 #include "tests/cuda/kernel_case.h"
 
 namespace rondo {

@@ -3,7 +3,7 @@
 // has 16 random bits. They are a function of the tensor's stream, the step, the kind of value and
 // the element's index in the whole tensor, so devices and layouts have the same bits. No LibTorch.
 //
-// Eight neighbours share a call of Philox4x32-7 (ops/kernel/philox.h): key the stream, counter
+// Eight neighbours share a call of Philox4x32-7 (ops/random/philox.h): key the stream, counter
 // (index / 8, step, kind).
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "ops/kernel/device.h"
-#include "ops/kernel/philox.h"
+#include "ops/random/philox.h"
 
 namespace rondo {
 
