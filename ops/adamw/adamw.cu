@@ -84,6 +84,26 @@ struct Stochastic {
   }
 };
 
+// Divides many numbers by one, with the bits of a division in a third of its instructions: two
+// corrections of a product by its exact remainder, as CUDA divides after it has computed the
+// reciprocal. Where a remainder can be inexact, it divides.
+struct Divisor {
+  float divisor, reciprocal;
+  bool is_moderate;  // 2^-30 to 2^30
+
+  explicit __device__ Divisor(float d)
+      : divisor(d), reciprocal(1 / d), is_moderate(d >= 0x1p-30f && d <= 0x1p30f) {}
+  __device__ float divide(float x) const {
+    const float size = fabsf(x);
+    const bool is_exact = is_moderate && size <= 0x1p60f && (size >= 0x1p-60f || size == 0);
+    if (!is_exact) return x / divisor;
+    float quotient = x * reciprocal;
+    quotient = fmaf(fmaf(-divisor, quotient, x), reciprocal, quotient);
+    quotient = fmaf(fmaf(-divisor, quotient, x), reciprocal, quotient);
+    return size == 0 ? x : quotient;  // keeps the sign of zero
+  }
+};
+
 template <class T, class Moment, class Gradient, class Rounding, class Tensor>
 __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
     update_kernel(const TensorTable<Tensor> table, const AdamWScalars scalars, const AdamWOptions options) {
@@ -99,6 +119,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
   const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
+  const Divisor scale(factors.gradient_scale);
   const Rounding rounding(table.tensors[tensor], *scalars.step);
   const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient) &&
                     rounding.is_aligned();
@@ -111,11 +132,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
     load_some<true>(exp_avg_sq, i, whole, v);
     load_some<true>(gradient, i, whole, g);
     const std::int64_t index = rounding.index(i);
-    // The scale is 1 unless the step is clipped. A division takes about fifteen instructions, a
-    // quarter of an update.
-    if (factors.gradient_scale != 1) {
+    if (factors.gradient_scale != 1) {  // clipped
 #pragma unroll
-      for (int k = 0; k < kVector; ++k) g[k] = g[k] / factors.gradient_scale;
+      for (int k = 0; k < kVector; ++k) g[k] = scale.divide(g[k]);
     }
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {

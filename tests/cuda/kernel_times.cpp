@@ -290,11 +290,16 @@ void time_optimizer(Times& times, const Shape& s) {
         call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, step, found_inf,
              0.9, 0.95, 1e-8, 0.1, true, std::vector<std::int64_t>{7, 0, 1, 1, 0});
       });
+    const Tensor clipped = at::full_like(step, 3.0);
+    times.time(of + ", clipped", 0, 7 * bytes, [&] {
+      call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, clipped, found_inf,
+           0.9, 0.95, 1e-8, 0.1, true);
+    });
     if (type == at::kBFloat16) {
       const std::vector<std::int64_t> rounding{1, 0, 1, 1, 0};
-      times.time(of + ", rounded stochastically", 0, 7 * bytes, [&] {
-        call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, step, found_inf,
-             0.9, 0.95, 1e-8, 0.1, true, rounding);
+      times.time(of + ", clipped, rounded stochastically", 0, 7 * bytes, [&] {
+        call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, clipped,
+             found_inf, 0.9, 0.95, 1e-8, 0.1, true, rounding);
       });
     }
     times.time(of + ", LibTorch's", 0, 7 * bytes, [&] {

@@ -246,7 +246,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensor
   if (is_stochastic && of_moments != at::kBFloat16) return;  // such a launch rounds to nearest
   const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
   const bool skipped = GENERATE(false, true);
-  const float gradient_scale = GENERATE(1.0f, 1.3f);
+  const float gradient_scale = GENERATE(1.0f, 1.3f, 3e12f);
   std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
   std::vector<cuda::RoundedTensor> updated;
   std::vector<std::int64_t> rounding;
@@ -272,6 +272,9 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensor
   add(5'000, {.stream = 9, .first = 7, .row = 13, .pitch = 26, .begin = 6});
   if (of_moments != at::kFloat) exp_avgs[3][5] = exp_avg_sqs[4][7] = std::nanf("");
   for (int i = 0; i < 90; ++i) add(1 + i, {.stream = i});
+  std::int64_t place = 8;  // numbers that the kernel divides in another way than the usual ones
+  for (const float extreme : {0.0f, -0.0f, 1e-42f, -1e-25f, 1e-18f, 1e18f, 1e25f})
+    gradients[4][place++] = extreme;
   const Tensor step = at::full({}, 5.0f), lr = at::full({}, 3e-3f), scale = at::full({}, gradient_scale),
                found_inf = at::full({}, skipped ? 1.0f : 0.0f);
   const std::vector<Tensor> expected =
