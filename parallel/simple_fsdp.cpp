@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "ops/float8/float8_linear.h"
-#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_mm/grouped_linear.h"
 #include "parallel/collectives.h"
 #include "parallel/flat_shard.h"
 #include "support/error.h"
@@ -116,7 +116,7 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     context->saved_data["inputs_first"] = inputs_first;
     save_parameter(context, parameter);
     const at::Tensor weight = gather(shard, *parameter);
-    return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
+    return grouped_output(x, weight, ends, inputs_first);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Parameter& parameter = saved_parameter(context);
@@ -124,10 +124,9 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2], &gradient = gradients[0];
     const at::Tensor weight = gather(shard, parameter);
-    const at::Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+    const at::Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
-    const at::Tensor grad_weight =
-        inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
+    const at::Tensor grad_weight = grouped_grad_weight(gradient, x, ends, inputs_first);
     return {grad_x, reduce_or_accumulate(grad_weight, shard, parameter), {}, {}, {}};
   }
 };

@@ -1,12 +1,10 @@
 // One matrix product per run, written to a slice of the result. The result is uninitialized, so the
-// rows after the last run and the matrices of empty runs are zeroed here. Both gradients are the
-// same op: that of x is a product by rows, that of the weights one by columns. The number of
-// dimensions of b distinguishes them.
+// rows after the last run and the matrices of empty runs are zeroed here. Products by rows and by
+// columns are the same op; the number of dimensions of b distinguishes them.
 #include "ops/grouped_mm/grouped_mm.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "ops/kernel/op_handle.h"
@@ -16,8 +14,6 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
   const bool by_rows = b.dim() == 3;
@@ -46,26 +42,6 @@ Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
   return result;
 }
 
-struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& ends,
-                        bool inputs_first) {
-    at::AutoDispatchBelowAutograd below_autograd;
-    context->save_for_backward({x, weight, ends});
-    context->saved_data["inputs_first"] = inputs_first;
-    return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const bool inputs_first = context->saved_data["inputs_first"].toBool();
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2], &gradient = gradients[0];
-    const Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
-    // A transposed gradient would be copied to the layout of the weight.
-    const Tensor grad_weight =
-        inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
-    return {grad_x, grad_weight, {}, {}};
-  }
-};
-
 }  // namespace
 
 Tensor grouped_mm_result(const Tensor& a, const Tensor& b, const Tensor& ends) {
@@ -76,10 +52,6 @@ Tensor grouped_mm_result(const Tensor& a, const Tensor& b, const Tensor& ends) {
 Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& ends) {
   static const auto handle = op_handle<decltype(grouped_mm_cpu)>("rondo::grouped_mm");
   return handle.call(a, b, ends);
-}
-
-Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first) {
-  return GroupedLinear::apply(x, weight, ends, inputs_first);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("grouped_mm(Tensor a, Tensor b, Tensor ends) -> Tensor"); }

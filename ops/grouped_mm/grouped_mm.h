@@ -18,11 +18,6 @@ namespace rondo {
 // Not differentiable. Throws Error(internal) if the runs do not fit the operands.
 at::Tensor grouped_mm(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends_E);
 
-// Multiplies x [N, in] by each run's weight: [E, out, in], or [E, in, out] with `inputs_first`, gives
-// [N, out]. Differentiable; the gradient of the weight has its layout.
-at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& ends_E,
-                          bool inputs_first = false);
-
 // Allocates the uninitialized result, for the kernels of every device and the shape rule.
 at::Tensor grouped_mm_result(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends_E);
 

@@ -21,7 +21,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_mm/grouped_linear.h"
 #include "tests/ops/op_case.h"
 
 namespace rondo {

@@ -14,6 +14,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <vector>
 
+#include "ops/grouped_mm/grouped_linear.h"
 #include "support/error.h"
 #include "tests/ops/op_case.h"
 

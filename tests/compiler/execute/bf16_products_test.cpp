@@ -17,7 +17,7 @@
 #include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/trace/tracer.h"
-#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_mm/grouped_linear.h"
 #include "ops/matmul/bf16_matmul.h"
 
 namespace rondo {

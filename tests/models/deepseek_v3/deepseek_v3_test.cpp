@@ -29,7 +29,7 @@
 #include "models/parts/decoder.h"
 #include "models/parts/moe.h"
 #include "ops/attention/attention.h"
-#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_mm/grouped_linear.h"
 
 namespace rondo {
 namespace {
