@@ -15,12 +15,12 @@
 
 #include "compiler/ir/options.h"
 #include "config/schema/choices.h"
+#include "config/schema/model.h"
 #include "config/schema/parallelism.h"
 #include "config/schema/watching.h"
 #include "datasets/documents/on_bad_record.h"
 #include "datasets/tokenizer/special_tokens.h"
 #include "ops/attention/attention_choice.h"
-#include "ops/float8/float8_recipe.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -32,24 +32,6 @@ struct Job {
   std::optional<TargetDevice> device;   // unset: auto (device.h)
   std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, if any
   std::int64_t time_margin_seconds = 120;
-  static const Fields& fields();
-};
-
-struct Model {
-  std::string name = "llama3", flavor = "debugmodel";
-  std::string hf_assets_path;  // "": none
-  std::string hf_config;       // "" once the sizes are read from it
-  std::vector<std::string> converters;
-  // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
-  FieldValues sizes;
-  bool converts_to_float8() const { return !converters.empty(); }
-  static const Fields& fields();  // without the sizes, whose fields belong to the model
-};
-
-struct Float8Linear {
-  std::optional<Float8Recipe> recipe_name;  // unset: tensorwise
-  std::vector<std::string> filter_fqns;
-  bool emulate = false;
   static const Fields& fields();
 };
 

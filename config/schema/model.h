@@ -1,0 +1,31 @@
+// The [model] section and the conversions of its layers. model.cpp has the meaning of each key.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/float8/float8_recipe.h"
+#include "support/fields.h"
+
+namespace rondo {
+
+struct Model {
+  std::string name = "llama3", flavor = "debugmodel";
+  std::string hf_assets_path;  // "": none
+  std::string hf_config;       // "" once the sizes are read from it
+  std::vector<std::string> converters;
+  // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
+  FieldValues sizes;
+  bool converts_to_float8() const { return !converters.empty(); }
+  static const Fields& fields();  // without the sizes, whose fields belong to the model
+};
+
+struct Float8Linear {
+  std::optional<Float8Recipe> recipe_name;  // unset: tensorwise
+  std::vector<std::string> filter_fqns;
+  bool emulate = false;
+  static const Fields& fields();
+};
+
+}  // namespace rondo
