@@ -49,12 +49,12 @@ struct Blocks {
         of_columns(matrix.size(1) / columns) {}
 };
 
-Float8Matrix quantize_float8_cpu(const Tensor& x_in, std::int64_t block_rows, std::int64_t block_columns,
-                                 at::ScalarType dtype, bool power_of_two) {
-  const Float8Matrix result = quantize_float8_result(x_in, block_rows, block_columns, dtype);
-  const Tensor x = x_in.contiguous(), &scales = std::get<1>(result);
-  const Blocks blocks(x, {block_rows, block_columns});
-  auto* const to = static_cast<std::uint8_t*>(std::get<0>(result).mutable_data_ptr());
+// Quantizes a contiguous matrix to `result`.
+void quantize(const Tensor& x, const Float8Block& block, bool power_of_two, const Float8Matrix& result) {
+  const auto& [values, scales] = result;
+  const at::ScalarType dtype = values.scalar_type();
+  const Blocks blocks(x, block);
+  auto* const to = static_cast<std::uint8_t*>(values.mutable_data_ptr());
   with_dtype(x, "quantize_float8", [&](auto type) {
     using T = decltype(type);
     using Sum = SumOf<T>;
@@ -96,6 +96,31 @@ Float8Matrix quantize_float8_cpu(const Tensor& x_in, std::int64_t block_rows, st
       });
     });
   });
+}
+
+Float8Matrix quantize_float8_cpu(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
+                                 at::ScalarType dtype, bool power_of_two) {
+  Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
+  const auto matrix = [](const Tensor& t) { return t.dim() == 3 ? t.flatten(0, 1) : t; };
+  quantize(matrix(x.contiguous()), {block_rows, block_columns}, power_of_two,
+           {matrix(std::get<0>(result)), matrix(std::get<1>(result))});
+  return result;
+}
+
+Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends) {
+  Float8Matrix result = quantize_float8_runs_result(x, ends);
+  const auto& [values, scales] = result;
+  const std::int64_t rows = x.size(0), filled = ends[-1].item<std::int32_t>();
+  RONDO_ASSERT(filled >= 0 && filled <= rows,
+               "quantize_float8_runs: ends must be at most the number of rows");
+  const auto part = [](const Tensor& t, std::int64_t begin, std::int64_t end) {
+    return t.narrow(0, begin, end - begin);
+  };
+  if (filled > 0)
+    quantize(part(x, 0, filled).contiguous(), {1, 0}, /*power_of_two=*/true,
+             {part(values, 0, filled), part(scales, 0, filled)});
+  part(values, filled, rows).view(at::kByte).zero_();
+  part(scales, filled, rows).fill_(1);
   return result;
 }
 
@@ -124,6 +149,11 @@ Float8Matrix quantize_float8_shape(const Tensor& x, std::int64_t block_rows, std
   return quantize_float8_result(x, block_rows, block_columns, dtype);
 }
 
+// Returns whether x is a stack of matrices without gaps, each of dense rows or columns.
+bool is_dense_stack(const Tensor& x) {
+  return x.dim() == 3 && (x.is_contiguous() || x.transpose(1, 2).is_contiguous());
+}
+
 std::vector<std::int64_t> scale_sizes(const Blocks& blocks) {
   const bool padded = blocks.rows > 1 && blocks.columns == kFloat8Block;
   return {blocks.of_rows, padded ? (blocks.of_columns + 3) / 4 * 4 : blocks.of_columns};
@@ -145,6 +175,11 @@ Float8Matrix quantize_float8(const Tensor& x, Float8Block block, at::ScalarType 
   return handle.call(x, block.rows, block.columns, dtype, power_of_two);
 }
 
+Float8Matrix quantize_float8_runs(const Tensor& x, const Tensor& ends) {
+  static const auto handle = op_handle<decltype(quantize_float8_runs_cpu)>("rondo::quantize_float8_runs");
+  return handle.call(x, ends);
+}
+
 Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dtype, bool fast_accumulation,
                  bool emulate) {
   static const auto handle = op_handle<decltype(float8_mm_cpu)>("rondo::float8_mm");
@@ -155,7 +190,8 @@ Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dt
 Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                     at::ScalarType dtype) {
   check_float("quantize_float8", "x", x);
-  RONDO_ASSERT(x.dim() == 2 && x.numel() > 0 && (x.stride(0) == 1 || x.stride(1) == 1),
+  const bool is_stack = is_dense_stack(x);
+  RONDO_ASSERT(x.numel() > 0 && (is_stack || (x.dim() == 2 && (x.stride(0) == 1 || x.stride(1) == 1))),
                "quantize_float8: x must be a matrix with dense rows or dense columns");
   RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
                                      ", but must be a float8 type");
@@ -163,6 +199,12 @@ Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, st
   const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
   RONDO_ASSERT(of_rows || square, "quantize_float8: unsupported scales of blocks of " +
                                       std::to_string(block_rows) + " x " + std::to_string(block_columns));
+  if (is_stack) {
+    RONDO_ASSERT(block_rows == 1 && block_columns == 0,
+                 "quantize_float8: a stack of matrices must have scales of rows");
+    return {at::empty(x.sizes(), x.options().dtype(dtype)),
+            at::empty({x.size(0), x.size(1), 1}, x.options().dtype(at::kFloat))};
+  }
   const Blocks blocks(x, {block_rows, block_columns});
   RONDO_ASSERT(x.size(0) % blocks.rows == 0 && x.size(1) % blocks.columns == 0,
                "quantize_float8: the sizes of x must be multiples of its blocks");
@@ -176,6 +218,16 @@ Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, st
   else
     scales = at::zeros(sizes, options);
   return {at::empty(x.sizes(), x.options().dtype(dtype)), scales};
+}
+
+Float8Matrix quantize_float8_runs_result(const Tensor& x, const Tensor& ends) {
+  check_float("quantize_float8_runs", "x", x);
+  RONDO_ASSERT(x.dim() == 2 && x.size(1) > 0 && x.stride(1) == 1,
+               "quantize_float8_runs: x must be a matrix with dense rows");
+  RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
+               "quantize_float8_runs: ends must be a list of int32");
+  return {at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn)),
+          at::empty({x.size(0), 1}, x.options().dtype(at::kFloat))};
 }
 
 Float8Block float8_block(const Tensor& values, const Tensor& scales) {
@@ -206,16 +258,19 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "quantize_float8(Tensor x, int block_rows, int block_columns, ScalarType dtype, bool power_of_two) -> "
       "(Tensor values, Tensor scales)");
+  m.def("quantize_float8_runs(Tensor x, Tensor ends) -> (Tensor values, Tensor scales)");
   m.def(
       "float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype, bool "
       "fast_accumulation, bool emulate) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("quantize_float8", &quantize_float8_shape);
+  m.impl("quantize_float8_runs", &quantize_float8_runs_result);
   m.impl("float8_mm", &float8_mm_shape);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("quantize_float8", &quantize_float8_cpu);
+  m.impl("quantize_float8_runs", &quantize_float8_runs_cpu);
   m.impl("float8_mm", &float8_mm_cpu);
 }
 

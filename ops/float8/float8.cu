@@ -40,8 +40,8 @@ struct LargestOfRows {
 // `searched`: largest magnitudes of parts of the matrix, or of each row, row by row within a part.
 template <class T, Format format, bool kDenseRows>
 __global__ void __launch_bounds__(kTileThreads)
-    tile_kernel(const Lines<T> of, const Float8Share share, const float* searched, const int parts,
-                const Float8Target to, const bool aligned) {
+    tile_kernel(Lines<T> of, const Float8Share share, const float* searched, const int parts, Float8Target to,
+                const bool aligned) {
   __shared__ LargestOfRows<kDenseRows ? kAlong : kAcross> most;
   __shared__ float factors[kTile], warps[kWarp];
   // Rows of dense columns. Word w of row r is at w ^ 2 (r / 8): a warp writes to 32 banks.
@@ -54,6 +54,13 @@ __global__ void __launch_bounds__(kTileThreads)
   const std::int64_t rows = kDenseRows ? of.lines : of.width, columns = kDenseRows ? of.width : of.lines,
                      first_row = kDenseRows ? first_line : first,
                      first_column = kDenseRows ? first : first_line;
+  if constexpr (!kDenseRows) {
+    const std::int64_t matrix = blockIdx.z;
+    of.x += matrix * rows * columns;
+    searched += matrix * parts * rows;
+    to.values += matrix * rows * columns;
+    to.scales += matrix * rows;
+  }
 
   Run<T> runs[kRuns];  // of rows `across`, `across` + 32, ...; or of consecutive columns
 #pragma unroll
@@ -143,9 +150,15 @@ __global__ void __launch_bounds__(kTileThreads)
 // One block per dense row.
 template <class T, Format format>
 __global__ void __launch_bounds__(kThreads)
-    row_kernel(const Lines<T> of, const Float8Target to, const bool aligned) {
+    row_kernel(const Lines<T> of, const std::int32_t* rows_end, const Float8Target to, const bool aligned) {
   __shared__ float warps[kWarp];
   const std::int64_t row = blockIdx.x, step = static_cast<std::int64_t>(blockDim.x) * kVector;
+  if (rows_end != nullptr && row >= *rows_end) {
+    if (threadIdx.x == 0) to.scales[row * to.scale_row] = 1;
+    for (std::int64_t i = threadIdx.x * kVector; i < of.width; i += step)
+      store_words(to.values + row * of.width, i, of.width, aligned, Words<kVector>{});
+    return;
+  }
   float largest = 0;
   for (std::int64_t i = threadIdx.x * kVector; i < of.width; i += step)
     largest = larger(largest, of.run(row, i));
@@ -183,13 +196,16 @@ __global__ void __launch_bounds__(kThreads)
 // The largest magnitudes of 128 rows in a part of the dense columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    search_rows_kernel(const Lines<T> in, const std::int64_t lines_of_part, float* parts) {
+    search_rows_kernel(Lines<T> in, const std::int64_t lines_of_part, float* parts) {
   constexpr int kSeen = kThreads / kAlong;
   __shared__ LargestOfRows<kSeen> most;
   const int thread = static_cast<int>(threadIdx.x), along = thread % kAlong, across = thread / kAlong;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile,
                      begin = blockIdx.y * lines_of_part,
-                     end = begin + lines_of_part < in.lines ? begin + lines_of_part : in.lines;
+                     end = begin + lines_of_part < in.lines ? begin + lines_of_part : in.lines,
+                     matrix = blockIdx.z;
+  in.x += matrix * in.lines * in.width;
+  parts += matrix * gridDim.y * in.width;
   float largest[kVector] = {};
 #pragma unroll 2
   for (std::int64_t line = begin + across; line < end; line += kSeen) {
@@ -213,7 +229,7 @@ template <class T>
 Lines<T> lines_of(const Float8Source& x) {
   const std::int64_t count = count_of_lines(x), apart = x.stride * static_cast<std::int64_t>(sizeof(T));
   return {static_cast<const T*>(x.x), count, width_of_lines(x), x.stride,
-          aligned(x.x, count == 1 ? 0 : apart)};
+          aligned(x.x, count == 1 && x.matrices == 1 ? 0 : apart)};
 }
 
 // Returns the matrix as one line if there are no gaps between its lines.
@@ -249,33 +265,33 @@ void with_types(Element element, Format format, const F& f) {
 }  // namespace
 
 std::int64_t float8_workspace(const Float8Source& x, Float8Share share) {
-  return parts_of(x, share) * (share == Float8Share::row ? x.rows : 1);
+  return parts_of(x, share) * (share == Float8Share::row ? x.rows * x.matrices : 1);
 }
 
 void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
                      cudaStream_t stream) {
-  const bool values_aligned = aligned(to.values, x.rows == 1 ? 0 : x.columns);
-  const unsigned parts = parts_of(x, share);
+  const bool values_aligned = aligned(to.values, x.rows == 1 && x.matrices == 1 ? 0 : x.columns);
+  const unsigned parts = parts_of(x, share), matrices = static_cast<unsigned>(x.matrices);
   with_types(x.element, to.format, [&](auto type, auto format) {
     using T = decltype(type);
     const Lines<T> of = lines_of<T>(x);
     if (share == Float8Share::row && x.dense_rows) {
       const unsigned warps = std::min(blocks_for(x.columns, kWarp * kVector), unsigned{kThreads / kWarp});
-      return launch(&row_kernel<T, format()>, static_cast<unsigned>(x.rows), warps * kWarp, stream, of, to,
-                    values_aligned);
+      return launch(&row_kernel<T, format()>, static_cast<unsigned>(x.rows), warps * kWarp, stream, of,
+                    x.rows_end, to, values_aligned);
     }
     if (share == Float8Share::whole) {
       const Float8Source few = as_few_lines(x);
       launch(&search_kernel<T>, parts, kThreads, stream, lines_of<T>(few), pieces_of(few),
              pieces_of_line(few), workspace);
     } else if (share == Float8Share::row) {
-      launch(&search_rows_kernel<T>, dim3(blocks_for(x.rows, kTile), parts), kThreads, stream, of,
+      launch(&search_rows_kernel<T>, dim3(blocks_for(x.rows, kTile), parts, matrices), kThreads, stream, of,
              columns_of_part(x), workspace);
     }
     const unsigned tiles = blocks_for(x.rows, kTile) * blocks_for(x.columns, kTile);
     const auto launch_tiles = [&](auto dense_rows) {
-      launch(&tile_kernel<T, format(), dense_rows()>, tiles, kTileThreads, stream, of, share, workspace,
-             parts, to, values_aligned);
+      launch(&tile_kernel<T, format(), dense_rows()>, dim3(tiles, 1, matrices), kTileThreads, stream, of,
+             share, workspace, parts, to, values_aligned);
     };
     x.dense_rows ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
   });

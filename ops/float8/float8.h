@@ -16,7 +16,15 @@
 //       128 x 128        [M / 128, C]    C: K / 128 rounded up to a multiple of 4; zero padding
 //
 //     Whole is 0. M and K are multiples of the block. The last two are those of the DeepSeek-V3
-//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads.
+//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole, x may be a
+//     stack [E, M, K] of matrices without gaps, contiguous or each transposed; values are [E, M, K]
+//     and scales [E, M, 1].
+//
+//   rondo::quantize_float8_runs(Tensor x, Tensor ends) -> (Tensor values, Tensor scales)
+//     The rows of a grouped product (ops/grouped_mm/grouped_mm.h), as by quantize_float8 with 1 x
+//     whole, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be 0. ends int32 [E] is
+//     non-decreasing and at most N. Rows after the last end are not read: their values are 0 and
+//     their scales 1.
 //
 //   rondo::float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype,
 //                    bool fast_accumulation, bool emulate) -> Tensor
@@ -44,6 +52,7 @@ struct Float8Block {
 
 using Float8Matrix = std::tuple<at::Tensor, at::Tensor>;  // values, scales
 Float8Matrix quantize_float8(const at::Tensor& x, Float8Block block, at::ScalarType dtype, bool power_of_two);
+Float8Matrix quantize_float8_runs(const at::Tensor& x, const at::Tensor& ends_E);
 at::Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dtype,
                      bool fast_accumulation, bool emulate);
 
@@ -51,6 +60,7 @@ at::Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarTyp
 // Throw Error(internal) for operands other than described above.
 Float8Matrix quantize_float8_result(const at::Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                     at::ScalarType dtype);
+Float8Matrix quantize_float8_runs_result(const at::Tensor& x, const at::Tensor& ends_E);
 at::Tensor float8_mm_result(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                             const at::Tensor& scale_b, at::ScalarType dtype);
 // Returns the block of a matrix with these scales, without zeros.

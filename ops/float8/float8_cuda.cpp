@@ -20,28 +20,51 @@ namespace {
 
 using at::Tensor, at::blas::ScalingType;
 
-Float8Matrix quantize_float8_cuda(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
-                                  at::ScalarType dtype, bool power_of_two) {
-  using enum cuda::Float8Share;
-  const cuda::Launch launch(x, "quantize_float8");
-  const Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
+// Quantizes a matrix; or a stack of them, transposed.
+void quantize(const cuda::Launch& launch, const cuda::Float8Source& source, cuda::Float8Share share,
+              const Float8Matrix& result, bool power_of_two) {
   const auto& [values, scales] = result;
-  const cuda::Float8Share share =
-      block_columns == 0 ? (block_rows == 0 ? whole : row) : (block_rows == 1 ? piece : square);
-  const bool dense_rows = x.stride(1) == 1;
-  const cuda::Float8Source source{x.size(0),          x.size(1),  launch.element(x),
-                                  x.const_data_ptr(), dense_rows, x.stride(dense_rows ? 0 : 1)};
-  const cuda::Float8Target target{static_cast<std::uint8_t*>(values.mutable_data_ptr()),
-                                  scales.mutable_data_ptr<float>(),
-                                  scales.stride(0),
-                                  scales.stride(1),
-                                  dtype == at::kFloat8_e4m3fn ? float8::Format::e4m3 : float8::Format::e5m2,
-                                  power_of_two};
+  const std::int64_t row = scales.dim() - 2;
+  const cuda::Float8Target target{
+      static_cast<std::uint8_t*>(values.mutable_data_ptr()),
+      scales.mutable_data_ptr<float>(),
+      scales.stride(row),
+      scales.stride(row + 1),
+      values.scalar_type() == at::kFloat8_e4m3fn ? float8::Format::e4m3 : float8::Format::e5m2,
+      power_of_two};
   // Allocated after the results, which may have the same size: the first request gets the planned
   // address.
   const Tensor workspace = at::empty({cuda::float8_workspace(source, share)}, scales.options());
   cuda::quantize_float8(source, share, target, workspace.mutable_data_ptr<float>(), launch.stream());
   launch.check();
+}
+
+Float8Matrix quantize_float8_cuda(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
+                                  at::ScalarType dtype, bool power_of_two) {
+  using enum cuda::Float8Share;
+  const cuda::Launch launch(x, "quantize_float8");
+  Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
+  const cuda::Float8Share share =
+      block_columns == 0 ? (block_rows == 0 ? whole : row) : (block_rows == 1 ? piece : square);
+  const std::int64_t first = x.dim() - 2;  // the dimension of rows
+  const bool dense_rows = x.dim() == 3 ? x.is_contiguous() : x.stride(1) == 1;
+  cuda::Float8Source source{x.size(first),      x.size(first + 1), launch.element(x),
+                            x.const_data_ptr(), dense_rows,        x.stride(dense_rows ? first : first + 1)};
+  // A stack of dense rows is one matrix.
+  if (first == 1) (dense_rows ? source.rows : source.matrices) *= x.size(0);
+  quantize(launch, source, share, result, power_of_two);
+  return result;
+}
+
+Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends) {
+  const cuda::Launch launch(x, "quantize_float8_runs");
+  Float8Matrix result = quantize_float8_runs_result(x, ends);
+  if (x.size(0) == 0) return result;
+  cuda::Float8Source source{x.size(0),          x.size(1),           launch.element(x),
+                            x.const_data_ptr(), /*dense_rows=*/true, x.stride(0)};
+  const Tensor runs = ends.contiguous();
+  source.rows_end = runs.const_data_ptr<std::int32_t>() + runs.size(0) - 1;
+  quantize(launch, source, cuda::Float8Share::row, result, /*power_of_two=*/true);
   return result;
 }
 
@@ -122,6 +145,7 @@ Tensor float8_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tensor& b, c
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("quantize_float8", &quantize_float8_cuda);
+  m.impl("quantize_float8_runs", &quantize_float8_runs_cuda);
   m.impl("float8_mm", &float8_mm_cuda);
 }
 

@@ -12,11 +12,16 @@
 namespace rondo::cuda {
 
 struct Float8Source {
-  std::int64_t rows, columns;  // at least 1 each
+  std::int64_t rows, columns;  // of a matrix; at least 1 each
   Element element;             // f32 or bf16
   const void* x;
   bool dense_rows;      // elements of a row are contiguous; otherwise those of a column
   std::int64_t stride;  // elements from row to row, or from column to column
+  // A stack of matrices without gaps: of dense columns, and a scale is a row's.
+  std::int64_t matrices = 1;
+  // On the device; nullptr: all rows. Rows from it on are not read: values are 0, scales 1. Only for
+  // dense rows that have a scale each.
+  const std::int32_t* rows_end = nullptr;
 };
 
 // The elements that share a scale: all, a row, 128 elements of a row, 128 x 128. Sizes are
@@ -24,10 +29,10 @@ struct Float8Source {
 enum class Float8Share : std::uint8_t { whole, row, piece, square };
 
 struct Float8Target {
-  std::uint8_t* values;  // [rows, columns], contiguous
+  std::uint8_t* values;  // [matrices, rows, columns], contiguous
   float* scales;
   // numbers from a scale to the one below it, and to the one next to it
-  std::int64_t scale_row, scale_column;
+  std::int64_t scale_row, scale_column;  // those of a stack are contiguous
   float8::Format format;
   bool power_of_two;
 };

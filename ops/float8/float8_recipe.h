@@ -31,6 +31,9 @@ constexpr bool has_float8_products(Float8Recipe recipe, int major, int minor) {
   return major > 8 || (major == 8 && minor >= 9);
 }
 
+// Whether a GPU of this compute capability supports grouped products (ops/grouped_mm/).
+constexpr bool has_float8_grouped_products(int major) { return major == 9; }
+
 struct Float8Options {
   Float8Recipe recipe = Float8Recipe::tensorwise;
   bool emulate = false;  // ops/float8/float8.h

@@ -116,6 +116,48 @@ TEST_CASE(
   check_same(laid_out(x, true, 16), true, whole, at::kFloat8_e4m3fn, false);
 }
 
+TEST_CASE("the kernels of quantize_float8 give the CPU's bits for transposed matrices of a stack") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  // Aligned or not, with one part of the search of a row, and with two.
+  const auto [rows, columns] = GENERATE(std::pair(144, 48), std::pair(37, 29), std::pair(16, 300));
+  at::manual_seed(11);
+  const Tensor stored = (at::randn({3, columns, rows}) * at::randn({3, columns, rows}).mul(3).exp()).to(type);
+  const Tensor x = stored.transpose(1, 2);
+  const auto [values, scales] = quantize_float8(x, {1, 0}, at::kFloat8_e4m3fn, true);
+  const Tensor made = at::full({x.numel() + 16}, 0x55, at::kByte),
+               made_scales = at::full({3, rows, 1}, 77.0f);
+  cuda::Float8Source source{rows, columns, element_of(x), x.const_data_ptr(), /*dense_rows=*/false, rows};
+  source.matrices = 3;
+  const Tensor workspace = at::full({cuda::float8_workspace(source, row) + 1}, 77, at::kFloat);
+  cuda::quantize_float8(source, row,
+                        {made.mutable_data_ptr<std::uint8_t>(), made_scales.mutable_data_ptr<float>(), 1, 1,
+                         float8::Format::e4m3, true},
+                        workspace.mutable_data_ptr<float>(), nullptr);
+  CHECK(at::equal(made.narrow(0, 0, x.numel()).view(x.sizes()), values.view(at::kByte)));
+  CHECK(made.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
+  CHECK(workspace[-1].item<float>() == 77);
+  CHECK(at::equal(made_scales.view(at::kInt), scales.view(at::kInt)));
+}
+
+TEST_CASE("the kernel of quantize_float8_runs writes zeros after the last end and reads nothing there") {
+  const std::int64_t columns = GENERATE(64, 55), filled = GENERATE(0, 5, 8);
+  at::manual_seed(11);
+  Tensor x = at::randn({8, columns});
+  x.narrow(0, filled, 8 - filled).fill_(kNone);
+  const Tensor ends = at::full({1}, filled, at::kInt);
+  const auto [values, scales] = quantize_float8_runs(x, ends);
+  const Tensor made = at::full({x.numel() + 16}, 0x55, at::kByte), made_scales = at::full({8, 1}, 77.0f);
+  cuda::Float8Source source{8, columns, element_of(x), x.const_data_ptr(), /*dense_rows=*/true, columns};
+  source.rows_end = ends.const_data_ptr<std::int32_t>();
+  cuda::quantize_float8(source, row,
+                        {made.mutable_data_ptr<std::uint8_t>(), made_scales.mutable_data_ptr<float>(), 1, 1,
+                         float8::Format::e4m3, true},
+                        nullptr, nullptr);
+  CHECK(at::equal(made.narrow(0, 0, x.numel()).view(x.sizes()), values.view(at::kByte)));
+  CHECK(made.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
+  CHECK(at::equal(made_scales, scales));
+}
+
 TEST_CASE("the kernels of quantize_float8 give the CPU's bits for nans, infinities, ties and tiny numbers") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const auto [dtype, power_of_two] =
