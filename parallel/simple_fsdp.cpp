@@ -116,7 +116,7 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     context->saved_data["inputs_first"] = inputs_first;
     save_parameter(context, parameter);
     const at::Tensor weight = gather(shard, *parameter);
-    return grouped_output(x, weight, ends, inputs_first);
+    return grouped_output(x, weight, ends, inputs_first, parameter->float8);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Parameter& parameter = saved_parameter(context);
@@ -124,7 +124,7 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2], &gradient = gradients[0];
     const at::Tensor weight = gather(shard, parameter);
-    const at::Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first);
+    const at::Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first, parameter.float8);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
     const at::Tensor grad_weight = grouped_grad_weight(gradient, x, ends, inputs_first);
     return {grad_x, reduce_or_accumulate(grad_weight, shard, parameter), {}, {}, {}};
@@ -186,7 +186,7 @@ class ShardedWeights final : public Weights {
     const ParameterPtr& parameter = find("weight");
     if (gathers_again(*parameter))
       return ReshardingGroupedLinear::apply(x, parameter->shard, ends_E, parameter, inputs_first);
-    return rondo::grouped_linear(x, unshard(parameter), ends_E, inputs_first);
+    return rondo::grouped_linear(x, unshard(parameter), ends_E, inputs_first, parameter->float8);
   }
 
   std::map<std::string, ParameterPtr> parameters_;

@@ -65,7 +65,7 @@ struct ShardedParameter {
   // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the
   // backward reduces.
   at::Tensor sum = {};
-  std::optional<Float8Options> float8 = {};  // of a linear layer with float8 products
+  std::optional<Float8Options> float8 = {};  // of a linear layer or experts with float8 products
 };
 using ShardedParameters = std::map<std::string, ShardedParameter>;
 

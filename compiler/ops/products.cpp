@@ -50,9 +50,18 @@ Placement addmm(const OnAxis& at, std::size_t) {  // (sum or bias, a, b, ...)
   return sum_of(bias, contract(at.operand(1), at.operand(2), kMatrices));
 }
 
-// Multiplies rows by expert [R, K] by the matrices of the experts [E, K, N], or two matrices whose
-// contracted dimension is divided into runs, with a result for each run. A rank's rows for its own
-// experts are local.
+// Multiplies rows by expert [R, K] by the matrices of the experts. A rank's rows for its own experts
+// are local.
+Placement rows_by_expert(const Placement& a, const Placement& b, const Dims& dims) {
+  if (b == sharded(0)) {
+    if (a.kind == Kind::local || a.kind == Kind::zero) return a;
+    throw Refused{"it multiplies the matrices of this rank's experts by rows of other experts"};
+  }
+  return contract(a, b, dims);
+}
+
+// Multiplies rows by the matrices of the experts [E, K, N], or two matrices whose contracted
+// dimension is divided into runs, with a result for each run.
 Placement grouped_mm(const OnAxis& at, std::size_t) {
   const Placement a = at.operand(0), b = at.operand(1);
   const bool of_runs = at.type(1).sizes.size() == 2;
@@ -60,11 +69,7 @@ Placement grouped_mm(const OnAxis& at, std::size_t) {
     if (a.kind == Kind::local || b.kind == Kind::local) return product_of(a, b), sharded(0);
     return contract(a, b, {{1, kContracted}, {kContracted, 2}});
   }
-  if (b == sharded(0)) {
-    if (a.kind == Kind::local || a.kind == Kind::zero) return a;
-    throw Refused{"it multiplies the matrices of this rank's experts by rows of other experts"};
-  }
-  return contract(a, b, {{0, kContracted}, {0, kContracted, 1}});
+  return rows_by_expert(a, b, {{0, kContracted}, {0, kContracted, 1}});
 }
 
 // Returns 2 * (rows * inner) * columns for a [(G,) M, K] times b [(G,) K, N]. A grouped product of
@@ -76,9 +81,10 @@ double product_flops(const Graph& graph, const Node& node) {
   return b.empty() ? 0 : 2 * elements(a) * static_cast<double>(b.back());
 }
 
-NodeCost product_cost(const Priced& p, double peak) {
+// `right` is the position of the second matrix, or of the matrices of the groups.
+NodeCost product_cost(const Priced& p, double peak, std::size_t right = 1) {
   const TensorType& result = p.type(p.node.results[0]);
-  const auto weight = sizes_of(p.graph, operand(p.node, 1));
+  const auto weight = sizes_of(p.graph, operand(p.node, right));
   ProductShape shape;
   // Either the result or the weight of a grouped product has a part for each group.
   if (result.sizes.size() == 3) {
@@ -96,7 +102,7 @@ NodeCost product_cost(const Priced& p) { return product_cost(p, p.peak); }
 // --- float8 ---
 
 // rondo.quantize_float8 (x, block_rows, block_columns, dtype, power_of_two) -> values, scales. A
-// block of 0 covers the whole dimension on the rank.
+// block of 0 covers the whole dimension on the rank. Blocks are of the last two dimensions.
 struct Quantized {
   ValueId x;
   std::int64_t block[2];
@@ -110,12 +116,23 @@ struct Quantized {
   }
 };
 
+// Scales of blocks that cover the whole of a sharded dimension are local.
+Placement of_quantized(const Placement& operand, const std::int64_t (&block)[2], int dims, std::size_t i) {
+  const Placement x = nonlinear(operand);
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
+  if (i == 0 || x.kind != Kind::sharded) return x;
+  const int dim = x.dim - (dims - 2);
+  return dim >= 0 && block[dim] == 0 ? kLocal : x;
+}
+
 Placement quantize_float8(const OnAxis& at, std::size_t i) {
   const Quantized quantized(at.node);
-  const Placement x = nonlinear(at.of(quantized.x));
-  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
-  const bool scales_sharded = i == 1 && x.kind == Kind::sharded;
-  return scales_sharded && (x.dim > 1 || quantized.block[x.dim] == 0) ? kLocal : x;
+  return of_quantized(at.of(quantized.x), quantized.block, static_cast<int>(at.type(0).sizes.size()), i);
+}
+
+// rondo.quantize_float8_runs (x, ends) -> values, scales of rows.
+Placement quantize_float8_runs(const OnAxis& at, std::size_t i) {
+  return of_quantized(at.operand(0), {1, 0}, 2, i);
 }
 
 double quantized_bytes(const Graph& graph, const Node& node) {
@@ -139,19 +156,24 @@ struct Float8Product {
   ValueId values[2], scales[2];
   bool emulates;
 };
+// The product is emulated if the last argument is true.
 Float8Product read_float8(const Node& node) {
   const auto id = [&](std::size_t position) { return operand(node, position); };
-  return {{id(0), id(2)}, {id(1), id(3)}, node.args.at(6) == Argument(true)};
+  return {{id(0), id(2)}, {id(1), id(3)}, node.args.back() == Argument(true)};
 }
 
-Placement float8_mm(const OnAxis& at, std::size_t) {
-  const Float8Product product = read_float8(at.node);
+void require_scales_of_values(const OnAxis& at, const Float8Product& product) {
   for (const std::size_t i : {0, 1}) {
     const Placement p = at.of(product.values[i]), scales = at.of(product.scales[i]);
     if (scales != p && !(p.kind == Kind::sharded && scales == kLocal))
       throw Refused{"its scales are not sharded like its values: \"" + print(scales) + "\" and \"" +
                     print(p) + "\""};
   }
+}
+
+Placement float8_mm(const OnAxis& at, std::size_t) {
+  const Float8Product product = read_float8(at.node);
+  require_scales_of_values(at, product);
   return contract(at.of(product.values[0]), at.of(product.values[1]), {{0, kContracted}, {1, kContracted}});
 }
 
@@ -170,6 +192,28 @@ NodeCost float8_cost(const Priced& p) {
   const bool blocks = in_blocks(product.scales[0]) || in_blocks(product.scales[1]);
   return product_cost(p, p.device.peak_float8_flops_per_s *
                              (blocks ? p.device.float8_blocks_fraction : p.device.float8_fraction));
+}
+
+// rondo.float8_grouped_mm (a [R, K], scale_a, b [E, N, K], scale_b, ends, dtype, fast_accumulation,
+// emulate).
+Placement float8_grouped_mm(const OnAxis& at, std::size_t) {
+  const Float8Product product = read_float8(at.node);
+  require_scales_of_values(at, product);
+  return rows_by_expert(at.of(product.values[0]), at.of(product.values[1]),
+                        {{0, kContracted}, {0, 1, kContracted}});
+}
+
+double float8_grouped_flops(const Graph& graph, const Node& node) {
+  const auto a = sizes_of(graph, operand(node, 0)), b = sizes_of(graph, operand(node, 2));
+  return b.size() < 3 ? 0 : 2 * elements(a) * static_cast<double>(b[1]);
+}
+
+NodeCost float8_grouped_cost(const Priced& p) {
+  return product_cost(p,
+                      read_float8(p.node).emulates
+                          ? p.device.peak_fp32_flops_per_s
+                          : p.device.peak_float8_flops_per_s * p.device.float8_fraction,
+                      2);
 }
 
 constexpr Op product(Op op, double (*flops)(const Graph&, const Node&) = product_flops<0>) {
@@ -191,6 +235,12 @@ constexpr Op kProductOps[] = {
            .shard = addmm,
            .kind = OpKind::added_product}),
     added({.name = "rondo.addmm_.default", .signature = {3, 4, 1}}),
+    {.name = "rondo.float8_grouped_mm.default",
+     .signature = {5, 8, 1},
+     .of_experts = true,
+     .shard = float8_grouped_mm,
+     .flops = float8_grouped_flops,
+     .cost = float8_grouped_cost},
     {.name = "rondo.float8_mm.default",
      .signature = {4, 7, 1},
      .of_linear = true,
@@ -207,6 +257,10 @@ constexpr Op kProductOps[] = {
      .shard = quantize_float8,
      .bytes = quantized_bytes,
      .count_launches = quantized_launches},
+    {.name = "rondo.quantize_float8_runs.default",
+     .signature = {2, 2, 2},
+     .of_experts = true,
+     .shard = quantize_float8_runs},
 };
 
 }  // namespace

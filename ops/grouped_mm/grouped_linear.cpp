@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/grouped_mm/float8_grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm.h"
 
 namespace rondo {
@@ -11,36 +12,55 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Quantizes both operands and multiplies rows of each run by the transpose of its matrix, b [E, M, K].
+Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options,
+                      bool fast_accumulation) {
+  return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends),
+                           quantize_float8(b, {1, 0}, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
+                           rows.scalar_type(), fast_accumulation, options.emulate);
+}
+
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& ends,
-                        bool inputs_first) {
+                        bool inputs_first, const std::optional<Float8Options>& options) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, weight, ends});
     context->saved_data["inputs_first"] = inputs_first;
-    return grouped_output(x, weight, ends, inputs_first);
+    context->saved_data["float8"] = options.has_value();
+    context->saved_data["emulate"] = options && options->emulate;
+    return grouped_output(x, weight, ends, inputs_first, options);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const bool inputs_first = context->saved_data["inputs_first"].toBool();
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2], &gradient = gradients[0];
-    const Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first);
-    return {grad_x, grouped_grad_weight(gradient, x, ends, inputs_first), {}, {}};
+    std::optional<Float8Options> options;
+    if (context->saved_data["float8"].toBool())
+      options = {Float8Recipe::rowwise_with_gw_hp, context->saved_data["emulate"].toBool()};
+    const Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first, options);
+    return {grad_x, grouped_grad_weight(gradient, x, ends, inputs_first), {}, {}, {}};
   }
 };
 
 }  // namespace
 
-Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first) {
-  return GroupedLinear::apply(x, weight, ends, inputs_first);
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first,
+                      const std::optional<Float8Options>& options) {
+  return GroupedLinear::apply(x, weight, ends, inputs_first, options);
 }
 
-Tensor grouped_output(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first) {
-  return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
+Tensor grouped_output(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first,
+                      const std::optional<Float8Options>& options) {
+  if (!options) return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
+  return float8_product(x, inputs_first ? weight.transpose(1, 2) : weight, ends, *options,
+                        /*fast_accumulation=*/true);
 }
 
-Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Tensor& ends,
-                          bool inputs_first) {
-  return grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Tensor& ends, bool inputs_first,
+                          const std::optional<Float8Options>& options) {
+  if (!options) return grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+  return float8_product(gradient, inputs_first ? weight : weight.transpose(1, 2), ends, *options,
+                        /*fast_accumulation=*/false);
 }
 
 // A transposed gradient would be copied to the layout of the weight.

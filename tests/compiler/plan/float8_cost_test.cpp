@@ -46,6 +46,35 @@ TEST_CASE("a float8 product has the operations of any product, at the rate of fl
   CHECK(tera_per_s(squared("0, 0", "1,1", true), "h200") < 67);
 }
 
+TEST_CASE("a grouped product of float8 has the operations of any grouped product, at the rate of float8") {
+  const auto grouped = [](const char* emulates) {
+    return parse(std::string("graph g\nbatch %0: bf16[65536,2048] x\nbatch %1: bf16[16,4096,2048] w\n"
+                             "batch %2: i32[16] ends\nforward\n"
+                             "  %3: f8e4m3[65536,2048], %4: f32[65536,1] = "
+                             "rondo.quantize_float8_runs.default(%0, %2)\n"
+                             "  %5: f8e4m3[16,4096,2048], %6: f32[16,4096,1] = "
+                             "rondo.quantize_float8.default(%1, 1, 0, f8e4m3, true)\n"
+                             "  %7: bf16[65536,4096] = rondo.float8_grouped_mm.default(%3, %4, %5, %6, %2, "
+                             "bf16, true, ") +
+                     emulates +
+                     ")\n"
+                     "  %8: bf16[16,2048,4096]{8388608,1,2048} views %1 = aten.transpose.int(%1, 1, 2)\n"
+                     "  %9: bf16[65536,4096] = rondo.grouped_mm.default(%0, %8, %2)\nreturn\n",
+                 "x.ir");
+  };
+  const Graph graph = grouped("false");
+  const auto rate = [&](const Graph& of, std::size_t node) {
+    return flops(of, of.nodes[node]) / node_seconds(of, of.nodes[node], *find_device_model("h200")) * 1e-12;
+  };
+  CHECK(flops(graph, graph.nodes[2]) == flops(graph, graph.nodes[4]));
+  CHECK(flops(graph, graph.nodes[2]) == 2.0 * 65536 * 2048 * 4096);
+  CHECK(rate(graph, 2) > 1.5 * rate(graph, 4));
+  CHECK(rate(grouped("true"), 2) < 67);
+  // Rows are read once, in one launch.
+  CHECK(launches(graph, graph.nodes[0]) == 1);
+  CHECK(bytes_moved(graph, graph.nodes[0]) == 3.0 * 65536 * 2048 + 4 * 65536 + 4 * 16);
+}
+
 TEST_CASE("only some GPUs have float8 products, and only Hopper those with blocks of 128") {
   for (const DeviceModel& device : device_models()) {
     const bool hopper = device.name.starts_with("h"), ampere = device.name.starts_with("a");

@@ -202,6 +202,34 @@ TEST_CASE("scales of float8 are sharded like their values, or local if they cove
   CHECK(refusal_of(kWeights + kQuantized + product).empty());
 }
 
+// Each rank of tp has two of four experts, and rows for them.
+TEST_CASE("products of experts in float8 are sharded as in other dtypes, and multiply a rank's own rows") {
+  const std::string experts = kWeights +
+                              "  %40: i64[2], %41: b8[2] = rondo.local_ids.default(%5, 0, 8, 0, \"tp\")\n"
+                              "  %42: f32[2,8] = aten.embedding.default(%12, %40, -1, false, false)\n"
+                              "  %50: f32[2,4,8] views %12 = aten.view.default(%12, [2, 4, 8])\n"
+                              "  %51: f8e4m3[2,4,8], %52: f32[2,4,1] = rondo.quantize_float8.default(%50, "
+                              "1, 0, f8e4m3, true)\n";
+  const auto product = [](const std::string& rows) {
+    return "  %53: f8e4m3[2,8], %54: f32[2,1] = rondo.quantize_float8_runs.default(" + rows + ", %40)\n" +
+           "  %55: bf16[2,4] = rondo.float8_grouped_mm.default(%53, %54, %51, %52, %40, bf16, true, false)\n";
+  };
+  CHECK(type_of(experts, 51) == "tp 0");
+  CHECK(type_of(experts, 52) == "tp 0");
+  CHECK(type_of(experts + product("%42"), 53) == "dp 0, tp local");
+  CHECK(type_of(experts + product("%42"), 54) == "dp 0, tp local");
+  CHECK(type_of(experts + product("%42"), 55) == "dp 0, tp local");
+  CHECK(
+      refusal_of(experts + product("%3"))
+          .ends_with("axis tp: it multiplies the matrices of this rank's experts by rows of other experts"));
+  // Each rank has a part of every row of each expert.
+  const std::string parts =
+      "  %50: f32[2,4,8] views %22 = aten.view.default(%22, [2, 4, 8])\n"
+      "  %51: f8e4m3[2,4,8], %52: f32[2,4,1] = rondo.quantize_float8.default(%50, 1, 0, f8e4m3, true)\n";
+  CHECK(type_of(kWeights + parts, 51) == "tp 2");
+  CHECK(type_of(kWeights + parts, 52) == "tp local");
+}
+
 TEST_CASE(
     "a float8 product over a sharded dimension is a partial sum, and requires the scales of its values") {
   const std::string rows =

@@ -1,0 +1,161 @@
+// Products of experts in float8 on the CPU: quantized operands, emulated products and grouped linear
+// layers, against products of the dequantized operands and of full precision.
+#include "ops/grouped_mm/float8_grouped_mm.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <limits>
+
+#include "ops/grouped_mm/grouped_linear.h"
+#include "ops/grouped_mm/grouped_mm.h"
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t kE4m3 = static_cast<std::int64_t>(at::kFloat8_e4m3fn);
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor ints(const std::vector<std::int32_t>& values) { return at::tensor(values, at::kInt); }
+
+Tensor dequantized(const Tensors& quantized) {
+  return quantized[0].to(at::kDouble) * quantized[1].to(at::kDouble);
+}
+
+Tensors quantized_experts(const Tensor& b) {
+  return call("quantize_float8", b, std::int64_t{1}, std::int64_t{0}, kE4m3, true);
+}
+
+// The rounding of two numbers to 3 bits of mantissa changes a product by less than this share.
+constexpr double kShare = 1.0 / 16 + 1.0 / 16 + 1.0 / 256;
+
+// Checks that a grouped product of float8 differs from the exact one by the rounding of its operands
+// and of its sums. The constant bounds operands that round as subnormal numbers.
+void check_within_rounding(const Tensor& made, const Tensor& rows, const Tensor& b, const Tensor& ends) {
+  const Tensor x = rows.to(at::kDouble), w = b.to(at::kDouble).transpose(1, 2);
+  const Tensor exact = grouped_mm(x, w, ends), magnitudes = grouped_mm(at::abs(x), at::abs(w), ends);
+  const Tensor error = at::abs(made.to(at::kDouble) - exact);
+  CHECK((error <= kShare * magnitudes + 1e-2).all().item<bool>());
+  CHECK(error.max().item<double>() > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a stack of matrices has the values and scales of each matrix, transposed or not") {
+  const at::ScalarType dtype = any_dtype();
+  const bool transposed = GENERATE(false, true);
+  Tensor x = (at::randn({3, 24, 40}) * at::randn({3, 24, 1}).exp()).to(dtype);
+  if (transposed) x = x.transpose(1, 2);
+  const Tensors made = checked_call("quantize_float8", {x, 1, 0, kE4m3, true});
+  for (std::int64_t e = 0; e < 3; ++e) {
+    const Tensors one = call("quantize_float8", x[e], std::int64_t{1}, std::int64_t{0}, kE4m3, true);
+    CHECK(at::equal(made[0][e].view(at::kByte), one[0].view(at::kByte)));
+    CHECK(at::equal(made[1][e], one[1]));
+  }
+  check_refused("a stack of matrices must have scales of rows", "quantize_float8", {x, 0, 0, kE4m3, true});
+}
+
+TEST_CASE("rows of runs are quantized as rows, and those after the last end are zeros, whatever they hold") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 9}), ints({0, 12, 12}), ints({0, 0, 0}));
+  const std::int64_t filled = ends[2].item<std::int32_t>();
+  Tensor x = at::randn({12, 32}).to(dtype);
+  const Tensors whole = call("quantize_float8", x, std::int64_t{1}, std::int64_t{0}, kE4m3, true);
+  x.narrow(0, filled, 12 - filled).fill_(kNan);
+  const Tensors made = checked_call("quantize_float8_runs", {x, ends});
+  CHECK(
+      at::equal(made[0].view(at::kByte).narrow(0, 0, filled), whole[0].view(at::kByte).narrow(0, 0, filled)));
+  CHECK(at::equal(made[1].narrow(0, 0, filled), whole[1].narrow(0, 0, filled)));
+  CHECK(made[0].view(at::kByte).narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
+  CHECK(made[1].narrow(0, filled, 12 - filled).eq(1).all().item<bool>());
+}
+
+TEST_CASE("an emulated grouped product is the product of the dequantized operands, with empty runs") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 9}), ints({0, 12, 12}), ints({0, 0, 0}));
+  const Tensors a = call("quantize_float8_runs", at::randn({12, 32}), ends),
+                b = quantized_experts(at::randn({3, 16, 32}));
+  const Tensor made = checked_call(
+      "float8_grouped_mm", {a[0], a[1], b[0], b[1], ends, static_cast<std::int64_t>(dtype), true, true})[0];
+  CHECK(made.scalar_type() == dtype);
+  check_close(made, grouped_mm(dequantized(a), dequantized(b).transpose(1, 2), ends));
+  const std::int64_t filled = ends[2].item<std::int32_t>();
+  CHECK(made.narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
+}
+
+TEST_CASE("a grouped product of no rows has none") {
+  const Tensor ends = ints({0, 0, 0});
+  const Tensors a = checked_call("quantize_float8_runs", {at::randn({0, 32}), ends}),
+                b = quantized_experts(at::randn({3, 16, 32}));
+  const Tensor made =
+      checked_call("float8_grouped_mm",
+                   {a[0], a[1], b[0], b[1], ends, static_cast<std::int64_t>(at::kFloat), true, true})[0];
+  CHECK(made.sizes() == at::IntArrayRef{0, 16});
+}
+
+TEST_CASE("experts in float8 differ from full precision by the rounding of operands, forward and backward") {
+  const bool inputs_first = GENERATE(false, true);
+  const Tensor ends = ints({20, 20, 53, 90});
+  const Tensor weight = at::randn(inputs_first ? at::IntArrayRef{4, 64, 48} : at::IntArrayRef{4, 48, 64}),
+               of_outputs = inputs_first ? weight.transpose(1, 2) : weight;
+  Tensor x = at::randn({96, 64}), gradient = at::randn({96, 48});
+  const Tensor leaf = x.clone().requires_grad_(), weights = weight.clone().requires_grad_(),
+               plain = weight.clone().requires_grad_();
+  const Tensor y = grouped_linear(leaf, weights, ends, inputs_first,
+                                  Float8Options{Float8Recipe::rowwise_with_gw_hp, /*emulate=*/true});
+  y.backward(gradient);
+  check_within_rounding(y.detach(), x, of_outputs, ends);
+  check_within_rounding(leaf.grad(), gradient, of_outputs.transpose(1, 2), ends);
+  // The gradient of the weight is the product of the operands as they are.
+  grouped_linear(x, plain, ends, inputs_first).backward(gradient);
+  CHECK(at::equal(weights.grad(), plain.grad()));
+}
+
+TEST_CASE("rows after the last end, whatever they hold, change no result of experts in float8") {
+  const Tensor ends = ints({5, 5, 11}), weight = at::randn({3, 32, 16});
+  Tensor x = at::randn({16, 16});
+  const auto output = [&] {
+    return grouped_output(x, weight, ends, false, Float8Options{Float8Recipe::rowwise_with_gw_hp, true});
+  };
+  const Tensor before = output();
+  x.narrow(0, 11, 5).fill_(kNan);
+  const Tensor after = output();
+  CHECK(at::isfinite(after).all().item<bool>());
+  CHECK(at::equal(before, after));
+}
+
+TEST_CASE("float8_grouped_mm refuses unsupported operands and names them") {
+  const Tensor ends = ints({2, 4, 8});
+  const Tensors a = call("quantize_float8_runs", at::randn({8, 32}), ends),
+                b = quantized_experts(at::randn({3, 16, 32}));
+  const auto product = [&](const Tensors& left, const Tensors& right, const Tensor& runs) {
+    return std::vector<Argument>{
+        left[0], left[1], right[0], right[1], runs, static_cast<std::int64_t>(at::kFloat), false, true};
+  };
+  check_refused("a must be contiguous, of 2 dimensions and float8_e4m3fn", "float8_grouped_mm",
+                product({a[0].to(at::kFloat), a[1]}, b, ends));
+  check_refused("b must have a float32 scale per row", "float8_grouped_mm",
+                product(a, {b[0], b[1].squeeze(2)}, ends));
+  check_refused("b must have one matrix per run", "float8_grouped_mm", product(a, b, ints({4, 8})));
+  check_refused("rows of a and b must have the same length", "float8_grouped_mm",
+                product(a, quantized_experts(at::randn({3, 16, 48})), ends));
+  check_refused("ends must be a list of int32", "quantize_float8_runs",
+                {at::randn({8, 32}), ends.to(at::kLong)});
+  CHECK_THROWS_WITH(call("float8_grouped_mm", a[0], a[1], b[0], b[1], ends,
+                         static_cast<std::int64_t>(at::kFloat), false, false),
+                    Catch::Matchers::ContainsSubstring("a CPU has no products of float8"));
+}
+
+}  // namespace rondo
