@@ -21,11 +21,13 @@
 namespace rondo {
 namespace {
 
-// Returns "bfloat16" or "bfloat16 and float8 rowwise, emulated".
+// Returns "bfloat16" or "bfloat16 and float8 rowwise, emulated"; experts have a part of their own.
 std::string precision_of(const JobConfig& config) {
   std::string text(name_of(compute_dtype(config)));
   if (const std::optional<Float8Options> float8 = float8_options(config))
     text += " and float8 " + in_words(*float8);
+  if (const std::optional<Float8Options> float8 = float8_expert_options(config))
+    text += " and experts in float8 " + in_words(*float8);
   return text;
 }
 

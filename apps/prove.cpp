@@ -142,7 +142,7 @@ int run_prove(const Arguments& args) {
   std::vector<Proof> proofs;
   const Progress progress(options->cases.size());
   if (!options->json) std::fputs(proof_sizes(options->job).c_str(), stdout);
-  if (options->job.model.converts_to_float8())
+  if (!options->job.model.converters.empty())
     std::fputs(
         "proved without float8; --layout ...,model.converters=float8,... includes it (docs/float8.md)\n",
         stderr);

@@ -165,15 +165,17 @@ void check_datasets(Rules& rules, const JobConfig& config) {
 }
 
 void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
-  const std::optional<Float8Options> options = float8_options(config);
-  if (!options || options->emulate) return;
-  rules.require(device != TargetDevice::cpu,
-                {"quantize.linear.float8.emulate", "model.converters", "job.device"},
-                "a CPU has no float8 products; set quantize.linear.float8.emulate = true to emulate them");
-  rules.require(device == TargetDevice::cpu || compute_dtype(config) == Precision::bfloat16,
-                {"training.mixed_precision_param", "model.converters"},
-                "float8 products give bfloat16; set training.mixed_precision_param = \"bfloat16\", or "
-                "quantize.linear.float8.emulate = true");
+  const auto check = [&](const std::optional<Float8Options>& options, const std::string& emulate) {
+    if (!options || options->emulate) return;
+    rules.require(device != TargetDevice::cpu, {emulate, "model.converters", "job.device"},
+                  "a CPU has no float8 products; set " + emulate + " = true to emulate them");
+    rules.require(device == TargetDevice::cpu || compute_dtype(config) == Precision::bfloat16,
+                  {"training.mixed_precision_param", "model.converters"},
+                  "float8 products give bfloat16; set training.mixed_precision_param = \"bfloat16\", or " +
+                      emulate + " = true");
+  };
+  check(float8_options(config), "quantize.linear.float8.emulate");
+  check(float8_expert_options(config), "quantize.grouped_mm.float8.emulate");
 }
 
 void check_features(Rules& rules, const JobConfig& config, TargetDevice device) {

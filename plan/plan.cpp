@@ -143,6 +143,17 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
 }
 
+// Of the devices, Hoppers have grouped products and products in blocks of 128.
+void check_grouped_float8(const JobConfig& config, const ir::DeviceModel& device) {
+  const std::optional<Float8Options> float8 = float8_expert_options(config);
+  if (!float8 || float8->emulate || device.float8_blocks_fraction > 0) return;
+  throw Error(
+      ExitCode::config,
+      fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has no products of experts "
+                  "in float8; use a Hopper, or remove it from model.converters",
+                  device.what));
+}
+
 void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate) return;
@@ -163,6 +174,7 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   const JobConfig config = replayed(job, plan.notes);
   const Stopwatch started;
   check_float8(config, device);
+  check_grouped_float8(config, device);
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
   plan.rank = rank.value_or(0);

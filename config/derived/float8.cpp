@@ -16,7 +16,10 @@ namespace {
 
 constexpr const char *kRecipe = "quantize.linear.float8.recipe_name",
                      *kFilter = "quantize.linear.float8.filter_fqns",
-                     *kTensor = "parallelism.tensor_parallel_degree";
+                     *kTensor = "parallelism.tensor_parallel_degree",
+                     *kExperts = "quantize.grouped_mm.float8.fqns",
+                     *kExpertTensor = "parallelism.expert_tensor_parallel_degree";
+constexpr Float8Recipe kExpertRecipe = Float8Recipe::rowwise_with_gw_hp;
 constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
@@ -32,12 +35,17 @@ bool is_small(Float8Recipe recipe, std::int64_t out, std::int64_t in) {
   return out <= 2048 || in <= 1024 || (out <= 4096 && in <= 2048);
 }
 
-std::vector<ParameterRule> linear_layers(const JobConfig& config) {
+template <class Accept>
+std::vector<ParameterRule> parameters_that(const JobConfig& config, const Accept& accept) {
   const ModelSpec* model = find_model_spec(config.model.name);
   std::vector<ParameterRule> rules;
   if (model != nullptr) rules = model->parameters(config.model.sizes);
-  std::erase_if(rules, [](const ParameterRule& rule) { return !rule.linear; });
+  std::erase_if(rules, [&](const ParameterRule& rule) { return !accept(rule); });
   return rules;
+}
+
+std::vector<ParameterRule> linear_layers(const JobConfig& config) {
+  return parameters_that(config, [](const ParameterRule& rule) { return rule.linear; });
 }
 
 // Returns why a layer keeps its precision, or "" if it is computed in float8.
@@ -60,12 +68,15 @@ std::vector<ParameterRule> float8_layers(const JobConfig& config) {
   return rules;
 }
 
+using WhyNot = std::string (*)(const JobConfig&, const ParameterRule&);
+
 // Returns a line per reason: "layers.0.attention.wk, ... and 4 more (sizes are no multiples of
 // 128)".
-std::vector<std::string> left_out(const JobConfig& config) {
+std::vector<std::string> left_out(const JobConfig& config, const std::vector<ParameterRule>& rules,
+                                  WhyNot why_not) {
   std::map<std::string, std::vector<std::string>> modules_by_reason;
-  for (const ParameterRule& rule : linear_layers(config))
-    if (const std::string why = why_not_float8(config, rule); !why.empty())
+  for (const ParameterRule& rule : rules)
+    if (const std::string why = why_not(config, rule); !why.empty())
       modules_by_reason[why].push_back(module_of(rule));
   constexpr std::size_t kShown = 3;
   std::vector<std::string> lines;
@@ -76,6 +87,9 @@ std::vector<std::string> left_out(const JobConfig& config) {
                                 more > 0 ? fmt::format(" and {} more", more) : "", why));
   }
   return lines;
+}
+std::vector<std::string> left_out(const JobConfig& config) {
+  return left_out(config, linear_layers(config), why_not_float8);
 }
 
 bool names_a_module(const JobConfig& config, const std::string& name) {
@@ -92,6 +106,69 @@ std::string name_in_layers(const std::string& module) {
 }
 
 using BrokenRules = std::vector<BrokenRule>;
+
+// --- experts ---
+
+std::vector<ParameterRule> expert_matrices(const JobConfig& config) {
+  return parameters_that(config, [](const ParameterRule& rule) {
+    return rule.style == ParallelStyle::experts && rule.sizes.size() == 3;
+  });
+}
+
+bool is_named(const std::vector<std::string>& names, const ParameterRule& rule) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return module_of(rule).find(name) != std::string::npos;
+  });
+}
+
+std::string why_not_float8_experts(const JobConfig& config, const ParameterRule& rule) {
+  constexpr std::int64_t kGranule = float8_granule(kExpertRecipe);
+  if (!is_named(config.float8_experts.fqns, rule)) return fmt::format("not named by {}", kExperts);
+  if (rule.sizes[1] % kGranule != 0 || rule.sizes[2] % kGranule != 0)
+    return fmt::format("sizes are not multiples of {}", kGranule);
+  return "";
+}
+
+std::vector<ParameterRule> float8_experts(const JobConfig& config) {
+  std::vector<ParameterRule> rules = expert_matrices(config);
+  std::erase_if(rules,
+                [&](const ParameterRule& rule) { return !why_not_float8_experts(config, rule).empty(); });
+  return rules;
+}
+
+void check_experts(const JobConfig& config, BrokenRules& broken) {
+  const std::vector<ParameterRule> all = expert_matrices(config);
+  const auto refuse = [&](const std::string& rule) {
+    broken.push_back({{kExperts, "model.converters", "model.name", "model.flavor"}, rule});
+  };
+  if (all.empty())
+    return refuse(fmt::format("{} has no experts; remove quantize.grouped_mm.float8 from model.converters",
+                              config.model.name));
+  if (config.float8_experts.fqns.empty())
+    return refuse(fmt::format("{} names no experts; [\"experts\"] names all", kExperts));
+  for (const std::string& name : config.float8_experts.fqns)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& rule) { return is_named({name}, rule); }))
+      return refuse(fmt::format("\"{}\" in {} names no experts; [\"experts\"] names all", name, kExperts));
+  const std::vector<ParameterRule> chosen = float8_experts(config);
+  if (chosen.empty())
+    return refuse(fmt::format("no product of experts is computed in float8: {}",
+                              fmt::join(left_out(config, all, why_not_float8_experts), "; ")));
+  const std::int64_t ranks = config.parallelism.expert_tensor_parallel_degree;
+  constexpr std::int64_t kGranule = float8_granule(kExpertRecipe);
+  for (const ParameterRule& rule : chosen) {
+    const ExpertCut& cut = rule.expert_cut;
+    if (cut.dim == 0) continue;
+    const std::int64_t size = rule.sizes[static_cast<std::size_t>(cut.dim)];
+    if (size % ranks != 0 || size / ranks % kGranule == 0) continue;
+    broken.push_back({{kExpertTensor, kExperts, "model.name"},
+                      fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 needs a multiple "
+                                  "of {}",
+                                  kExpertTensor, ranks, size / ranks, size, module_of(rule), kGranule)});
+    return;
+  }
+}
+
+// --- linear layers ---
 
 void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, std::int64_t ranks,
                  BrokenRules& broken) {
@@ -143,6 +220,11 @@ std::optional<Float8Options> float8_options(const JobConfig& config) {
   return Float8Options{recipe_of(config), config.float8_linear.emulate};
 }
 
+std::optional<Float8Options> float8_expert_options(const JobConfig& config) {
+  if (!config.model.converts_experts_to_float8()) return std::nullopt;
+  return Float8Options{kExpertRecipe, config.float8_experts.emulate};
+}
+
 std::string in_words(const Float8Options& options) {
   return fmt::format("{}{}", name_of(options.recipe), options.emulate ? ", emulated" : "");
 }
@@ -154,10 +236,20 @@ std::set<std::string> float8_weights(const JobConfig& config) {
   return names;
 }
 
+std::map<std::string, Float8Options> float8_parameters(const JobConfig& config) {
+  std::map<std::string, Float8Options> parameters;
+  for (const std::string& name : float8_weights(config)) parameters[name] = *float8_options(config);
+  if (const std::optional<Float8Options> options = float8_expert_options(config))
+    for (const ParameterRule& rule : float8_experts(config)) parameters[rule.name] = *options;
+  return parameters;
+}
+
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees) {
   BrokenRules broken;
+  if (find_model_spec(config.model.name) == nullptr) return broken;
+  if (float8_expert_options(config)) check_experts(config, broken);
   const std::optional<Float8Options> options = float8_options(config);
-  if (!options || find_model_spec(config.model.name) == nullptr) return broken;
+  if (!options) return broken;
   const std::vector<ParameterRule> layers = float8_layers(config);
   if (layers.empty()) {
     broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
@@ -179,6 +271,16 @@ std::string float8_summary(const JobConfig& config) {
   for (const std::string& name : config.float8_linear.filter_fqns)
     if (name != kAutomatic && !names_a_module(config, name))
       text += fmt::format("; \"{}\" names no module", name);
+  return text;
+}
+
+std::string float8_expert_summary(const JobConfig& config) {
+  const std::optional<Float8Options> options = float8_expert_options(config);
+  if (!options) return "";
+  const std::vector<ParameterRule> all = expert_matrices(config);
+  std::string text = fmt::format("float8: {}, {} of {} products of experts", in_words(*options),
+                                 float8_experts(config).size(), all.size());
+  for (const std::string& modules : left_out(config, all, why_not_float8_experts)) text += "; not " + modules;
   return text;
 }
 

@@ -149,6 +149,7 @@ struct JobConfig {
   Job job;
   Model model;
   Float8Linear float8_linear;
+  Float8Experts float8_experts;
   Optimizer optimizer;
   LrScheduler lr_scheduler;
   Training training;

@@ -1,5 +1,7 @@
 #include "config/schema/model.h"
 
+#include <algorithm>
+
 #include "config/schema/value_checks.h"
 
 namespace rondo {
@@ -15,10 +17,22 @@ const Fields& Model::fields() {
             "Hugging Face folder of this model: the tokenizer, and the weights for "
             "checkpoint.initial_load_in_hf"),
       field("converters", &Model::converters,
-            "float8: compute linear layers in float8, as set in [quantize.linear.float8]",
+            "float8, or quantize.linear.float8: compute linear layers in float8, as set in "
+            "[quantize.linear.float8]; quantize.grouped_mm.float8: compute products of experts in float8, as "
+            "set in [quantize.grouped_mm.float8]",
             {.check = known_converters}),
   };
   return list;
+}
+
+bool Model::converts_to_float8() const {
+  return std::any_of(converters.begin(), converters.end(), [](const std::string& name) {
+    return name == "float8" || name == "quantize.linear.float8";
+  });
+}
+
+bool Model::converts_experts_to_float8() const {
+  return std::find(converters.begin(), converters.end(), "quantize.grouped_mm.float8") != converters.end();
 }
 
 const Fields& Float8Linear::fields() {
@@ -32,6 +46,17 @@ const Fields& Float8Linear::fields() {
             "auto_filter_small_kn: also layers too small to be faster in float8"),
       field("emulate", &Float8Linear::emulate,
             "emulate float8 products in float32: for CPUs, and GPUs without float8"),
+  };
+  return list;
+}
+
+const Fields& Float8Experts::fields() {
+  static const Fields list = {
+      field("fqns", &Float8Experts::fqns,
+            "substrings of the names of modules whose experts are computed in float8, such as experts; the "
+            "gradients of their weights are computed in training.mixed_precision_param"),
+      field("emulate", &Float8Experts::emulate,
+            "emulate grouped products of float8 in float32: for CPUs, and GPUs other than Hopper"),
   };
   return list;
 }

@@ -17,13 +17,21 @@ struct Model {
   std::vector<std::string> converters;
   // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
   FieldValues sizes;
-  bool converts_to_float8() const { return !converters.empty(); }
+  // Linear layers, and products of experts.
+  bool converts_to_float8() const;
+  bool converts_experts_to_float8() const;
   static const Fields& fields();  // without the sizes, whose fields belong to the model
 };
 
 struct Float8Linear {
   std::optional<Float8Recipe> recipe_name;  // unset: tensorwise
   std::vector<std::string> filter_fqns;
+  bool emulate = false;
+  static const Fields& fields();
+};
+
+struct Float8Experts {
+  std::vector<std::string> fqns;
   bool emulate = false;
   static const Fields& fields();
 };

@@ -10,6 +10,7 @@
 #include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
+using rondo::float8_expert_summary;
 using rondo::float8_summary;
 using rondo::load_config;
 using rondo::load_text;
@@ -122,6 +123,49 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
       ContainsSubstring(
           "no linear layer is computed in float8 \"blockwise\": layers.0.attention.wq, "
           "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are not multiples of 128)"));
+}
+
+TEST_CASE("products of experts are in float8 if their modules are named, and the log says which") {
+  const auto experts = [](const std::string& fqns, const std::string& more = "") {
+    return "model.converters = [\"quantize.grouped_mm.float8\"]\nquantize.grouped_mm.float8.emulate = true\n"
+           "model.name = \"deepseek_v3\"\nquantize.grouped_mm.float8.fqns = " +
+           fqns + "\n" + more;
+  };
+  const auto all = load_text(experts("[\"experts\"]"));
+  CHECK(float8_expert_summary(all) == "float8: rowwise_with_gw_hp, emulated, 15 of 15 products of experts");
+  CHECK(float8_summary(all).empty());
+  CHECK(rondo::float8_parameters(all).size() == 15);
+  CHECK(rondo::float8_parameters(all).contains("layers.1.moe.experts.w1.weight"));
+  CHECK(float8_expert_summary(load_text(experts("[\"layers.1.\", \"w2\"]"))) ==
+        "float8: rowwise_with_gw_hp, emulated, 7 of 15 products of experts; not layers.2.moe.experts.w1, "
+        "layers.2.moe.experts.w3, layers.3.moe.experts.w1 and 5 more (not named by "
+        "quantize.grouped_mm.float8.fqns)");
+  const auto both = load_text(experts("[\"experts\"]") + "quantize.linear.float8.emulate = true\n",
+                              {"--model.converters=float8,quantize.grouped_mm.float8"});
+  CHECK(float8_summary(both).starts_with("float8: tensorwise, emulated, "));
+  CHECK(rondo::float8_parameters(both).size() == 15 + rondo::float8_weights(both).size());
+  CHECK(float8_expert_summary(load_text("")).empty());
+
+  CHECK_THAT(message_of(experts("[]")),
+             ContainsSubstring("quantize.grouped_mm.float8.fqns names no experts; [\"experts\"] names all"));
+  CHECK_THAT(message_of(experts("[\"experts\", \"exprets\"]")),
+             ContainsSubstring("\"exprets\" in quantize.grouped_mm.float8.fqns names no experts"));
+  CHECK_THAT(message_of(experts("[\"experts\"]", "model.moe_hidden_dim = 24\n")),
+             ContainsSubstring("no product of experts is computed in float8: layers.1.moe.experts.w1, "
+                               "layers.1.moe.experts.w3, layers.1.moe.experts.w2 and 12 more (sizes are not "
+                               "multiples of 16)"));
+  CHECK_THAT(message_of(experts("[\"experts\"]",
+                                "model.moe_hidden_dim = 16\nparallelism.tensor_parallel_degree = 2\n"
+                                "parallelism.expert_tensor_parallel_degree = 2\n")),
+             ContainsSubstring("parallelism.expert_tensor_parallel_degree = 2 leaves 8 of the 16 of "
+                               "layers.1.moe.experts.w1 to a rank, and float8 needs a multiple of 16"));
+  CHECK_THAT(message_of("model.converters = [\"quantize.grouped_mm.float8\"]\n"
+                        "quantize.grouped_mm.float8.emulate = true\n"
+                        "quantize.grouped_mm.float8.fqns = [\"experts\"]\n"),
+             ContainsSubstring("llama3 has no experts"));
+  CHECK_THAT(message_of("model.name = \"deepseek_v3\"\nmodel.converters = [\"quantize.grouped_mm.float8\"]\n"
+                        "quantize.grouped_mm.float8.fqns = [\"experts\"]\n"),
+             ContainsSubstring("set quantize.grouped_mm.float8.emulate = true to emulate them"));
 }
 
 TEST_CASE("degrees that are inferred are checked once the ranks are known") {

@@ -131,7 +131,7 @@ inline const std::vector<Key> kKeys = {
     {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", R"("triton")", harmless},
     {"quantize.linear.mx.recipe_name", R"("mxfp8_cublas")", harmless},
     {"quantize.linear.mx.filter_fqns", R"(["output"])", harmless},
-    {"quantize.grouped_mm.float8.fqns", "[]", harmless},
+    {"quantize.grouped_mm.float8.fqns", "[]", served},
     {"quantize.grouped_mm.mx.recipe_name", R"("mxfp8")", harmless},
     {"quantize.grouped_mm.mx.fqns", "[]", harmless},
     {"comm.init_timeout_seconds", "300", served},

@@ -10,6 +10,7 @@ namespace rondo {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
 
 JobPlan plan(const std::vector<std::string>& flags, const char* device) {
   std::vector<std::string> words = {"--model.flavor=8B", "--model.n_layers=16", "--training.seq_len=4096",
@@ -30,6 +31,27 @@ TEST_CASE(
   CHECK(blockwise.tokens_per_s() > bf16.tokens_per_s());
   CHECK(tensorwise.tokens_per_s() > blockwise.tokens_per_s());
   CHECK(tensorwise.memory.total_bytes() < 1.02 * bf16.memory.total_bytes());
+}
+
+TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refused for other devices") {
+  const auto of = [](const Words& more, const char* device) {
+    Words words = {"--model.name=deepseek_v3",
+                   "--model.flavor=16B",
+                   "--model.n_layers=4",
+                   "--training.seq_len=4096",
+                   "--training.local_batch_size=4",
+                   "--parallelism.expert_parallel_degree=8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return plan_job(load_config(words, TargetDevice::cuda), 8, 0, *ir::find_device_model(device));
+  };
+  const Words experts = {"--model.converters=quantize.grouped_mm.float8",
+                         "--quantize.grouped_mm.float8.fqns=experts"};
+  CHECK(of(experts, "h100").tokens_per_s() > of({}, "h100").tokens_per_s());
+  CHECK_THROWS_WITH(of(experts, "b200"),
+                    ContainsSubstring("has no products of experts in float8; use a Hopper"));
+  Words emulated = experts;
+  emulated.emplace_back("--quantize.grouped_mm.float8.emulate=true");
+  CHECK(of(emulated, "a100-80gb").tokens_per_s() > 0);
 }
 
 TEST_CASE("float8 is refused for a device without float8 products, and emulated for any device") {

@@ -1,7 +1,7 @@
-// Tests runs whose linear layers multiply in emulated float8: the same bits with every executor,
-// losses near those of full precision, and the number of products in the log.
+// Tests runs whose linear layers, or experts, multiply in emulated float8: the same bits with every
+// executor, losses near those of full precision, and the number of products in the log.
 #include "tests/occurrences.h"
-#include "tests/run/ladder.h"
+#include "tests/run/deepseek.h"
 
 namespace rondo {
 namespace {
@@ -69,6 +69,38 @@ TEST_CASE("selective checkpointing saves every second product of float8, as of o
   // Every second one of the six products that the backward reads in each of two layers.
   CHECK_THAT(saved_by("plain", {}), ContainsSubstring("saved: 6 aten.mm.default"));
   CHECK_THAT(saved_by("float8", in_float8("rowwise")), ContainsSubstring("saved: 6 rondo.float8_mm.default"));
+}
+
+const Words kExperts = {"--model.converters=quantize.grouped_mm.float8",
+                        "--quantize.grouped_mm.float8.fqns=experts",
+                        "--quantize.grouped_mm.float8.emulate=true"};
+
+TEST_CASE("steps with experts in float8 have the same bits eager, interpreted and replayed") {
+  climb_deepseek({1, true, false, false, false}, kExperts);
+  const Words divided = kExperts + Words{"--parallelism.expert_parallel_degree=2", "--model.n_heads=4"};
+  climb_deepseek({2, true, true, false, false}, divided);
+  climb_deepseek(
+      {2, true, false, true, false},
+      divided + Words{"--parallelism.expert_parallel_comm_backend=standard", "--compile.memory_policy=full"});
+}
+
+TEST_CASE(
+    "losses with experts in float8 are near those of bfloat16, and log and graph show what is in float8") {
+  const Place place(kTinyDeepSeek);
+  const Words bfloat16 = {"--training.mixed_precision_param=bfloat16"};
+  place.play(1, "bfloat16", bfloat16);
+  const ProgramResult run = place.play(1, "float8", bfloat16 + kExperts);
+  CHECK_THAT(run.output,
+             ContainsSubstring("float8: rowwise_with_gw_hp, emulated, 6 of 6 products of experts"));
+  const std::string graph = text_of(place / "float8" / "graph" / "train_step.ir");
+  // Outputs and gradients of inputs are float8. w1 and w3 share their quantized input.
+  CHECK(occurrences(graph, "rondo.float8_grouped_mm.default(") == 12);
+  CHECK(occurrences(graph, "rondo.grouped_mm.default(") == 6);
+  CHECK(occurrences(graph, "rondo.quantize_float8_runs.default(") == 10);
+  const ProgramResult near = place.compare("bfloat16", "float8", {"--tolerance", "0.1"});
+  INFO(near.output);
+  CHECK(near.exit_code == 0);
+  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "1e-6"}).exit_code == 1);
 }
 
 // The checkpoint of a run on a GPU.

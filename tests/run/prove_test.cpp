@@ -141,6 +141,17 @@ TEST_CASE("layouts with blockwise float8 equal one rank, and layouts with a scal
   CHECK(other.exit_code == 8);
 }
 
+// A row and an expert are on one rank whole, so every rank rounds as one rank does.
+TEST_CASE("layouts with experts in float8 equal one rank") {
+  const std::string in_float8 =
+      ",model.converters=quantize.grouped_mm.float8,quantize.grouped_mm.float8.fqns=experts,"
+      "quantize.grouped_mm.float8.emulate=true,model.dim=32,model.moe_hidden_dim=16";
+  all_hold(prove_layouts("deepseek_v3",
+                         {"dp_shard=2" + in_float8, "dp_shard=2,ep=2" + in_float8,
+                          "dp_shard=2,ep=2,parallelism.expert_parallel_comm_backend=standard" + in_float8}),
+           3);
+}
+
 // The learning rate of the second rank decays differently.
 TEST_CASE("a rank that computes other numbers is detected, and the first difference is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

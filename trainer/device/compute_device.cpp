@@ -29,6 +29,16 @@ void ComputeDevice::reset_peak() const {
 
 namespace {
 
+void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
+  const std::optional<Float8Options> float8 = float8_expert_options(config);
+  if (!float8 || float8->emulate || has_float8_grouped_products(gpu.major)) return;
+  throw Error(ExitCode::environment,
+              fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has compute capability "
+                          "{}.{}, and products of experts in float8 need 9.0 (Hopper); "
+                          "quantize.grouped_mm.float8.emulate = true works on any GPU",
+                          gpu.name, gpu.major, gpu.minor));
+}
+
 void require_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate || has_float8_products(float8->recipe, gpu.major, gpu.minor)) return;
@@ -58,6 +68,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   at::globalContext().lazyInitDevice(at::kCUDA);  // enables the allocator's statistics
   const GpuFacts facts = gpu_facts(result.device);
   require_float8(config, facts);
+  require_grouped_float8(config, facts);
   set_attention_kernel(config.compile.attention);
   result.name = facts.name;
   result.memory_bytes = facts.memory_bytes;

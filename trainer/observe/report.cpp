@@ -97,7 +97,8 @@ void Report::log_training(const RunCosts& costs) {
   log_line(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
                        ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
                        threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
-  if (const std::string float8 = float8_summary(config_); !float8.empty()) log_line(float8);
+  for (const std::string& float8 : {float8_summary(config_), float8_expert_summary(config_)})
+    if (!float8.empty()) log_line(float8);
   const Checkpoint& c = config_.checkpoint;
   log_line(fmt::format("run folder: {}; {}", folder_.path().string(),
                        !c.enable     ? "nothing is saved (checkpoint.enable)"

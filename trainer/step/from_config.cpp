@@ -113,9 +113,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                   .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes)}};
   o.gradient_sync = c.parallelism.fsdp_gradient_sync;
   o.expert_overflow = c.parallelism.expert_overflow;
-  if (const std::optional<Float8Options> float8 = float8_options(c))
-    o.float8 = [float8, weights = float8_weights(c)](const std::string& parameter) {
-      return weights.contains(parameter) ? float8 : std::nullopt;
+  if (std::map<std::string, Float8Options> float8 = float8_parameters(c); !float8.empty())
+    o.float8 = [float8 = std::move(float8)](const std::string& parameter) {
+      const auto options = float8.find(parameter);
+      return options == float8.end() ? std::nullopt : std::optional(options->second);
     };
   o.optimizer = {.decoupled_weight_decay = c.optimizer.name == OptimizerName::adamw,
                  .beta1 = c.optimizer.beta1,

@@ -70,7 +70,8 @@ struct TrainStepOptions {
   // The update of a parameter, by name. Empty: `optimizer` for all, with the learning rate of the
   // step.
   std::function<ParameterUpdate(const std::string&)> update_of = {};
-  // The float8 options of a linear layer, by the name of its weight. Empty: no layer uses float8.
+  // The float8 options of a linear layer or of experts, by the name of the weight. Empty: no layer
+  // uses float8.
   std::function<std::optional<Float8Options>(const std::string&)> float8 = {};
   // The bucket of a parameter, by its name and the bucket of the model. Empty: the bucket of the
   // model.
