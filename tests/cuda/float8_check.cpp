@@ -1,6 +1,7 @@
 // Matrices of float8: every bit of values and scales, and products within the rounding of sums. On
-// the CPU, which has no float8 products, they are emulated.
+// the CPU, which has no float8 products, they are emulated. So are products of experts.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -73,6 +74,56 @@ void check_product(Checks& checks, c10::Device device, const NamedBlock& block_a
     }
 }
 
+// Matrices of experts as they are and transposed, and rows of runs; with rows after the last end.
+void check_quantized_experts(Checks& checks, c10::Device device, const Tensor& ends) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const Inputs draw(type);
+    // More than one part of the search of a row.
+    const Tensor experts = draw.normal({3, 528, 1104}) * (3 * draw.normal({3, 528, 1104})).exp();
+    for (const bool transposed : {false, true})
+      check(checks, device,
+            {fmt::format("quantize_float8, experts, {}{}: the CPU's bits", in_words(type),
+                         transposed ? ", transposed" : ""),
+             "quantize_float8", type, type, 0, true, [=](const Place& p) {
+               const Tensor there = at_place(experts, p);
+               const Tensors made =
+                   call("quantize_float8", transposed ? there.transpose(1, 2) : there, std::int64_t{1},
+                        std::int64_t{0}, number_of(at::kFloat8_e4m3fn), true);
+               return Tensors{made[0].view(at::kByte), made[1].view(at::kInt)};
+             }});
+    const Tensor x = draw.normal({700, 1040}) * draw.normal({700, 1040}).exp();
+    check(checks, device,
+          {fmt::format("quantize_float8_runs, {}: the CPU's bits", in_words(type)), "quantize_float8_runs",
+           type, type, 0, true, [=](const Place& p) {
+             const Tensors made = call("quantize_float8_runs", at_place(x, p), ends.to(p.device));
+             return Tensors{made[0].view(at::kByte), made[1].view(at::kInt)};
+           }});
+  }
+}
+
+// Of small and large runs, and with results that the tiles of LibTorch's kernel do not divide.
+void check_grouped_product(Checks& checks, c10::Device device, const Tensor& ends, std::int64_t inner,
+                           std::int64_t columns) {
+  const Inputs draw(at::kBFloat16);
+  const Float8Matrix a = quantize_float8_runs(draw.normal({700, inner}).to(at::kFloat), ends);
+  const Float8Matrix b = quantize_float8(draw.normal({ends.numel(), columns, inner}).to(at::kFloat), {1, 0},
+                                         at::kFloat8_e4m3fn, true);
+  for (const bool fast : {false, true})
+    for (const bool emulate : {false, true}) {
+      if (fast && emulate) continue;
+      check(checks, device,
+            {fmt::format("float8_grouped_mm, inner {}, columns {}{}{}", inner, columns,
+                         fast ? ", fast sums" : "", emulate ? ", emulated" : ""),
+             "float8_grouped_mm", at::kBFloat16, at::kDouble, (fast ? 4 : 2) * rounding(at::kBFloat16), true,
+             [=](const Place& p) {
+               const auto there = [&](const Tensor& x) { return x.to(p.device); };
+               return call("float8_grouped_mm", there(std::get<0>(a)), there(std::get<1>(a)),
+                           there(std::get<0>(b)), there(std::get<1>(b)), there(ends), number_of(p.type), fast,
+                           emulate || p.device.is_cpu());
+             }});
+    }
+}
+
 }  // namespace
 
 void check_float8(Checks& checks, c10::Device device) {
@@ -92,6 +143,10 @@ void check_float8(Checks& checks, c10::Device device) {
     check_product(checks, device, kWhole, kPiece, at::kFloat8_e4m3fn, type, 1024);
     check_product(checks, device, kRow, kSquare, at::kFloat8_e4m3fn, type, 1024);
   }
+  const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
+  check_quantized_experts(checks, device, ends);
+  check_grouped_product(checks, device, ends, 1040, 208);
+  check_grouped_product(checks, device, ends, 256, 2048);
 }
 
 }  // namespace rondo

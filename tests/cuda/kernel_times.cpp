@@ -25,6 +25,8 @@
 
 #include "ops/attention/attention_choice.h"
 #include "ops/float8/float8.h"
+#include "ops/grouped_mm/float8_grouped_mm.h"
+#include "ops/grouped_mm/grouped_mm.h"
 #include "support/median.h"
 #include "tests/cuda/kernel_case.h"
 
@@ -350,6 +352,35 @@ void time_float8(Times& times, const Shape& s, bool emulate) {
   }
 }
 
+// A matrix of DeepSeek-V3 16B's experts, all on one GPU, with as many rows each: in bf16, in float8
+// and what float8 quantizes first.
+void time_float8_experts(Times& times, bool emulate) {
+  const std::int64_t rows = emulate ? 64 : 16384, in = emulate ? 64 : 2048, out = emulate ? 32 : 1408,
+                     experts = emulate ? 4 : 64;
+  const Tensor x = times.normal({rows, in}), weight = times.normal({experts, out, in}),
+               grad = times.normal({rows, out}), transposed = weight.transpose(1, 2),
+               ends = at::arange(1, experts + 1, x.options().dtype(at::kInt)) * (rows / experts);
+  const double flops = 2.0 * static_cast<double>(x.numel()) * static_cast<double>(out),
+               moved = 1.5 * static_cast<double>(weight.nbytes());
+  const std::string of = fmt::format(" [{} x {}] by {} x [{} x {}]", rows, in, experts, out, in);
+  const auto quantized = [](const Tensor& b) { return quantize_float8(b, {1, 0}, at::kFloat8_e4m3fn, true); };
+  times.time("grouped_mm" + of, flops, 0, [&] { grouped_mm(x, transposed, ends); });
+  times.time("grouped_mm" + of + ", of the input", flops, 0, [&] { grouped_mm(grad, weight, ends); });
+  times.time("grouped_mm" + of + ", of the weight", flops, 0, [&] { grouped_mm(grad.t(), x, ends); });
+  const Float8Matrix rows_of_x = quantize_float8_runs(x, ends),
+                     rows_of_grad = quantize_float8_runs(grad, ends), by_outputs = quantized(weight),
+                     by_inputs = quantized(transposed);
+  for (const bool fast : {true, false})
+    times.time("float8_grouped_mm" + of + (fast ? ", fast sums" : ""), flops, 0,
+               [&] { float8_grouped_mm(rows_of_x, by_outputs, ends, at::kBFloat16, fast, emulate); });
+  times.time("float8_grouped_mm" + of + ", of the input", flops, 0,
+             [&] { float8_grouped_mm(rows_of_grad, by_inputs, ends, at::kBFloat16, false, emulate); });
+  times.time("quantize_float8_runs of rows", 0, 1.5 * static_cast<double>(x.nbytes()),
+             [&] { quantize_float8_runs(x, ends); });
+  times.time("quantize_float8 of experts", 0, moved, [&] { quantized(weight); });
+  times.time("quantize_float8 of experts, transposed", 0, moved, [&] { quantized(transposed); });
+}
+
 }  // namespace
 
 void time_kernels(Checks& checks, c10::Device device) {
@@ -370,6 +401,7 @@ void time_kernels(Checks& checks, c10::Device device) {
   time_loss(times, s);
   time_optimizer(times, s);
   time_float8(times, s, device.is_cpu());
+  time_float8_experts(times, device.is_cpu());
 }
 
 }  // namespace rondo
