@@ -127,7 +127,7 @@ Tensor rope_of(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inter
 
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   check_float("rope", "x", x);
-  RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x must be [B, T, H, D] with an even D");
+  RONDO_ASSERT(x.dim() == 4, "rope: x must be [B, T, H, D]");
   const bool is_table = cos.dim() == 4;
   const std::int64_t tables = is_table && cos.size(0) == 1 ? 1 : x.size(0);
   const std::int64_t pairs = is_table ? std::min(cos.size(3), x.size(3) / 2) : x.size(3) / 2;

@@ -2,8 +2,8 @@
 //
 //   rondo::rope(x, cos, sin, interleaved, inverse) -> y                      with autograd
 //
-// x [B, T, H, D] is f32, bf16 or, on the CPU, f64, with an even D; its heads may have gaps between them. cos
-// and sin [1 or B, T, 1, K / 2], K <= D, are f32, or f64 for an x of f64. y is contiguous, with the dtype and
+// x [B, T, H, D] is f32, bf16 or, on the CPU, f64; its heads may have gaps between them. cos and sin [1 or B,
+// T, 1, K / 2], K <= D, are f32, or f64 for an x of f64. y is contiguous, with the dtype and
 // the sizes of x. The last K elements of a head are rotated, and the D - K before them are copied. Let r and s
 // be the rotated elements of x and y. Pair i of a head is rotated by the angle of cos[i] and sin[i]:
 //

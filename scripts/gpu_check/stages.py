@@ -267,6 +267,7 @@ def contract(stage):
 
 STEPS = 12
 BF16 = "--training.mixed_precision_param=bfloat16"
+FLOAT8_EXPERTS = ["--model.converters=quantize.grouped_mm.float8", "--quantize.grouped_mm.float8.fqns=experts"]
 FP32 = "--training.mixed_precision_param=float32"
 SAME_BITS = ["--debug.deterministic=true", "--debug.hash_every=1", f"--training.steps={STEPS}"]
 WAYS = {"eager": ["--compile.enable=false"], "interpreter": ["--compile.executor=interpreter"],
@@ -278,6 +279,7 @@ MODELS = {
     "llama3 bf16, 2 microbatches": (LLAMA, [BF16, "--training.global_batch_size=8"]),
     "deepseek_v3 fp32": (DEEPSEEK, [FP32]),
     "deepseek_v3 bf16": (DEEPSEEK, [BF16]),
+    "deepseek_v3 bf16, experts in float8": (DEEPSEEK, [BF16, *FLOAT8_EXPERTS]),
 }
 # Fused kernels and a loss in chunks round differently from an eager step: compared with the interpreter of the same graph.
 FUSED = ["--compile.numerics=rounds"]
@@ -504,6 +506,8 @@ OTHER_MODELS = {
         *WHOLE, "--model.n_layers=16", "--training.seq_len=8192", "--training.document_attention=true"]),
     "deepseek_v3 16B, 8 layers, 16,384 tokens": ("configs/deepseek_v3_16b.toml", [
         *WHOLE, "--model.n_layers=8", "--parallelism.expert_parallel_degree=1"]),
+    "deepseek_v3 16B, 8 layers, 16,384 tokens, experts in float8": ("configs/deepseek_v3_16b.toml", [
+        *WHOLE, "--model.n_layers=8", "--parallelism.expert_parallel_degree=1", *FLOAT8_EXPERTS]),
     "gpt_oss 20B, 6 layers, 8,192 tokens": ("configs/gpt_oss_20b.toml", [
         *WHOLE, "--model.n_layers=6", "--parallelism.expert_parallel_degree=1", "--training.local_batch_size=2"]),
 }
@@ -835,7 +839,7 @@ STAGES = [
     ("losses", 40, 15, losses),
     ("kernel times", 40, 10, kernel_times),
     ("kernel table", 60, 15, kernel_table),
-    ("other models", 80, 20, other_models),
+    ("other models", 100, 20, other_models),
     ("contract", 30, 8, contract),
     ("other bits", 110, 20, other_bits),
     ("checkpoints", 60, 15, checkpoints),
