@@ -190,7 +190,7 @@ Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dt
 Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                     at::ScalarType dtype) {
   check_float("quantize_float8", "x", x);
-  const bool is_stack = is_dense_stack(x);
+  const bool is_stack = block_rows == 1 && block_columns == 0 && is_dense_stack(x);
   RONDO_ASSERT(x.numel() > 0 && (is_stack || (x.dim() == 2 && (x.stride(0) == 1 || x.stride(1) == 1))),
                "quantize_float8: x must be a matrix with dense rows or dense columns");
   RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
@@ -199,12 +199,9 @@ Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, st
   const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
   RONDO_ASSERT(of_rows || square, "quantize_float8: unsupported scales of blocks of " +
                                       std::to_string(block_rows) + " x " + std::to_string(block_columns));
-  if (is_stack) {
-    RONDO_ASSERT(block_rows == 1 && block_columns == 0,
-                 "quantize_float8: a stack of matrices must have scales of rows");
+  if (is_stack)
     return {at::empty(x.sizes(), x.options().dtype(dtype)),
             at::empty({x.size(0), x.size(1), 1}, x.options().dtype(at::kFloat))};
-  }
   const Blocks blocks(x, {block_rows, block_columns});
   RONDO_ASSERT(x.size(0) % blocks.rows == 0 && x.size(1) % blocks.columns == 0,
                "quantize_float8: the sizes of x must be multiples of its blocks");

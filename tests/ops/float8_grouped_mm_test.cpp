@@ -64,7 +64,7 @@ TEST_CASE("a stack of matrices has the values and scales of each matrix, transpo
     CHECK(at::equal(made[0][e].view(at::kByte), one[0].view(at::kByte)));
     CHECK(at::equal(made[1][e], one[1]));
   }
-  check_refused("a stack of matrices must have scales of rows", "quantize_float8", {x, 0, 0, kE4m3, true});
+  check_refused("x must be a matrix with dense rows", "quantize_float8", {x, 0, 0, kE4m3, true});
 }
 
 TEST_CASE("rows of runs are quantized as rows, and those after the last end are zeros, whatever they hold") {
