@@ -1,5 +1,7 @@
-// The name of the file contains a hash of all inputs, so a lookup costs one stat per text file, and
-// nothing is ever invalidated. Options with the effect of earlier versions add nothing to the hash,
+// The name of the file contains a hash of all inputs, so a lookup costs one stat per text file and
+// at most 256 reads, and nothing is ever invalidated. Each process verifies the checksums, which is
+// much faster than tokenizing. The name is no secret: a user who can write next to the data could
+// choose the tokens. So files and folders of other users are refused. Options with the effect of earlier versions add nothing to the hash,
 // so that their files are used. The process that tokenizes holds a lock on the folder. It checks for
 // the file again after it has the lock, since a process of another node may have been first. The
 // file appears under its name only when it is complete, so waiting processes need no lock. A file
@@ -18,12 +20,14 @@
 #include <thread>
 
 #include "datasets/documents/order.h"
+#include "datasets/token_files/rondo_source.h"
 #include "datasets/token_files/token_writer.h"
 #include "datasets/tokenize.h"
 #include "support/error.h"
 #include "support/files/atomic_file.h"
 #include "support/files/file.h"
 #include "support/files/folder_lock.h"
+#include "support/files/owner.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
@@ -39,7 +43,7 @@ fs::path named_by(std::string_view paths) {
   std::string first = split_paths(paths).front();
   std::error_code ignored;
   if (!fs::exists(first, ignored)) first = first.substr(0, first.find_first_of("*?["));
-  fs::path path = fs::absolute(first).lexically_normal();
+  fs::path path = fs::absolute(first.empty() ? "." : first).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
 
@@ -126,6 +130,30 @@ bool file_exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+// Throws Error(environment) if `path` exists and its owner is another user than this one, root and
+// the owner of the text.
+void require_own(const fs::path& path, const std::vector<SourceFile>& files) {
+  const std::optional<uid_t> owner = owner_of(path);
+  if (!owner || is_own(path) || owner == owner_of(files.front().path)) return;
+  throw Error(ExitCode::environment,
+              fmt::format("{} decides what is trained, and belongs to the user {}, not to you or to the "
+                          "owner of the text: remove it, or set training.token_cache to a folder of your own",
+                          path.string(), *owner));
+}
+
+// Returns what is wrong with a token file; "" for an intact one. Throws FileError.
+std::string damage_of(const fs::path& tokens) {
+  try {
+    RondoTokens({.path = tokens.string(), .id = tokens.string()}, {}).verify();
+    return "";
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) throw;
+    return error.what();
+  }
+}
+
 // Sleeps half a second, since thousands of ranks may poll a file server.
 void pause() {
   if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the tokens of the text");
@@ -141,13 +169,23 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
       options.token_cache.empty() ? named.parent_path() / ".rondo-tokens" : fs::path(options.token_cache);
   const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
                                                hash_of(files, tokenizer, options));
-  if (!options.makes_cache)
-    while (!file_exists(output)) pause();
-  if (file_exists(output)) return output.string();
+  if (options.token_cache.empty()) require_own(folder, files);
+  const auto is_usable = [&] {
+    if (!file_exists(output)) return false;
+    require_own(output, files);
+    return damage_of(output).empty();
+  };
+  while (!options.makes_cache && !is_usable()) pause();
+  if (!options.makes_cache || is_usable()) return output.string();
   make_folder(folder, paths);
   std::optional<FolderLock> lock;
-  while (!(lock = FolderLock::take(folder, FileUse::output)) && !file_exists(output)) pause();
-  if (!file_exists(output)) make_tokens(paths, files, tokenizer, options, output);
+  while (!(lock = FolderLock::take(folder, FileUse::output)) && !is_usable()) pause();
+  if (is_usable()) return output.string();
+  if (file_exists(output)) {
+    log_warning(fmt::format("data: the tokens of the text are made again: {}", damage_of(output)));
+    remove_file(output, FileUse::output);
+  }
+  make_tokens(paths, files, tokenizer, options, output);
   return output.string();
 }
 

@@ -1,7 +1,8 @@
 // Tokenizes text once for training and keeps the result next to the data, as `rondo data tokenize`
 // writes it. The name of the token file contains a hash of its inputs: names, sizes, modification
-// times and formats of the files, the tokenizer and the options that decide ids. So changed inputs
-// have a new file, and an outdated file is never used.
+// times, sampled contents and formats of the files, the tokenizer and the options that decide ids.
+// So changed inputs have a new file, and an outdated file is never used. A file is verified whole
+// before it is used, and made again if it is damaged.
 #pragma once
 
 #include <string>
@@ -26,8 +27,9 @@ struct TextOptions {
 };
 
 // Returns the path of the token file of `files`, which `paths` named. Tokenizes them under a lock
-// if the file does not exist, and logs the progress, but no warning. A call after a kill resumes the work. Throws
-// as tokenize() does, and Error(environment) when the folder cannot be written.
+// if the file does not exist or is damaged, and logs the progress, but no warning of the text. A
+// call after a kill resumes the work. Throws as tokenize() does, and Error(environment) when the
+// folder cannot be written, or when another user owns it or the token file.
 std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
                           const Tokenizer& tokenizer, const TextOptions& options);
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "datasets/documents/content.h"
 #include "datasets/documents/order.h"
 #include "support/error.h"
 #include "support/files/file_error.h"
@@ -163,6 +164,9 @@ FoundFiles find_files(std::string_view paths) {
 }
 
 std::uint64_t files_hash(const std::vector<SourceFile>& files) {
+  constexpr std::int64_t kSampledBlocks = 256;  // 1 MiB, for any size of the data
+  std::vector<std::string> paths;
+  for (const SourceFile& file : files) paths.push_back(file.path);
   std::uint64_t hash = files.size();
   const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
   for (const SourceFile& file : files) {
@@ -173,6 +177,7 @@ std::uint64_t files_hash(const std::vector<SourceFile>& files) {
     mix(static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
         static_cast<std::uint64_t>(info.st_mtim.tv_nsec));
   }
+  mix(sampled_hash(paths, kSampledBlocks));
   return hash;
 }
 

@@ -41,7 +41,8 @@ std::vector<std::string> split_paths(std::string_view paths);
 // or cannot be read.
 FoundFiles find_files(std::string_view paths);
 
-// Returns a hash of the files' ids, sizes and modification times. Throws FileError.
+// Returns a hash of the files' ids, sizes, modification times and sampled contents. Throws as
+// sampled_hash does.
 std::uint64_t files_hash(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

@@ -16,6 +16,7 @@
 
 #include "support/error.h"
 #include "support/files/atomic_file.h"
+#include "support/files/owner.h"
 
 namespace rondo {
 namespace {
@@ -73,6 +74,11 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
   } else if (errno != EEXIST) {
     throw FileError("write", folder_, errno, FileUse::output);
   }
+  if (!is_own(folder_))
+    throw Error(ExitCode::environment,
+                fmt::format("{} belongs to another user, who could choose the tokens: remove it, or name "
+                            "another output",
+                            folder_.string()));
   lock_ = FolderLock::take_patiently(folder_, FileUse::output);
   if (!lock_)
     throw Error(ExitCode::environment,

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "datasets/documents/order.h"
+#include "support/stop_signal.h"
 
 namespace rondo {
 
@@ -75,6 +76,7 @@ void RondoTokens::check_hash(std::int64_t offset, std::uint64_t bytes, std::uint
   XXH3_64bits_reset(state.get());
   std::vector<std::byte> chunk;
   for (std::uint64_t done = 0; done < bytes; done += chunk.size()) {
+    if (stop_requested()) throw Error(ExitCode::peer, "stopped while verifying the tokens of " + path());
     chunk.resize(std::min(kChunkBytes, bytes - done));
     file_.read_at(offset + static_cast<std::int64_t>(done), chunk);
     XXH3_64bits_update(state.get(), chunk.data(), chunk.size());

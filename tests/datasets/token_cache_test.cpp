@@ -1,6 +1,8 @@
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -80,6 +82,85 @@ TEST_CASE("the name of a token file is that of earlier versions, unless the text
   CHECK(name({.on_bad_record = OnBadRecord::skip}) == number("1 pairs text skip"));
   fs::rename(folder.path("text/a.jsonl"), folder.path("text/a.json"));  // was read as prose
   CHECK(name({}) != number("1 pairs text"));
+}
+
+TEST_CASE("another text of the same size and time is tokenized again") {
+  const TempFolder folder;
+  const std::string text = folder.write("text/a.jsonl", "{\"text\": \"aab\"}\n");
+  const auto time = fs::last_write_time(text);
+  const std::string tokens = tokens_of(folder, PairTokenizer());
+  folder.write("text/a.jsonl", "{\"text\": \"ccc\"}\n");
+  fs::last_write_time(text, time);
+  CHECK(tokens_of(folder, PairTokenizer()) != tokens);
+}
+
+TEST_CASE("a damaged token file is made again, wherever it is damaged") {
+  const TempFolder folder;
+  folder.write("text/a.txt", std::string(500, 'a'));
+  const PairTokenizer tokenizer;
+  const std::string tokens = tokens_of(folder, tokenizer),
+                    name = fs::relative(tokens, folder.path("")).string();
+  const std::string intact = text_of(tokens);
+  const auto check_again = [&](const std::string& bytes) {
+    folder.write(name, bytes);
+    CHECK(tokens_of(folder, tokenizer) == tokens);
+    CHECK(text_of(tokens) == intact);
+  };
+  for (std::size_t at = 0; at < intact.size(); at += 100) {
+    std::string bytes = intact;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    check_again(bytes);
+    check_again(intact.substr(0, at));
+  }
+  check_again(intact + "\n");
+  fs::remove(tokens);
+  REQUIRE(::mkfifo(tokens.c_str(), 0600) == 0);
+  CHECK(tokens_of(folder, tokenizer) == tokens);
+  CHECK(text_of(tokens) == intact);
+}
+
+TEST_CASE("tokens that another user made are refused, but not tokens of the owner of the text") {
+  if (::geteuid() != 0) SKIP("only root can give files away");
+  constexpr uid_t kOther = 65534;
+  const TempFolder folder;
+  const std::string text = folder.write("text/a.txt", "aab");
+  const PairTokenizer tokenizer;
+  const std::string tokens = tokens_of(folder, tokenizer), kept = folder.path(".rondo-tokens");
+  const auto refusal = [&] {
+    try {
+      tokens_of(folder, tokenizer);
+      return std::string();
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::environment);
+      return std::string(error.what());
+    }
+  };
+  for (const std::string& path : {tokens, kept}) {
+    REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+    CHECK_THAT(refusal(),
+               ContainsSubstring(path + " decides what is trained, and belongs to the user 65534"));
+    REQUIRE(::chown(text.c_str(), kOther, kOther) == 0);
+    CHECK(refusal() == "");
+    REQUIRE(::chown(text.c_str(), 0, 0) == 0);
+    REQUIRE(::chown(path.c_str(), 0, 0) == 0);
+  }
+  fs::create_directories(kept + "/." + fs::path(tokens).filename().string() + ".parts");
+  fs::remove(tokens);
+  REQUIRE(::chown((kept + "/." + fs::path(tokens).filename().string() + ".parts").c_str(), kOther, kOther) ==
+          0);
+  CHECK_THAT(refusal(), ContainsSubstring("belongs to another user, who could choose the tokens"));
+}
+
+TEST_CASE("a relative pattern without a folder has its tokens next to the folder, as ./* has") {
+  const TempFolder folder;
+  folder.write("text/a.txt", "aab");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path("text"));
+  for (const char* pattern : {"*.txt", "./*.txt", "?.txt", "[a].txt"}) {
+    const std::string tokens = cached_tokens(pattern, find_files(pattern).files, PairTokenizer(), {});
+    CHECK(fs::path(tokens).parent_path() == folder.path(".rondo-tokens"));
+  }
+  fs::current_path(before);
 }
 
 TEST_CASE("a run that finds its tokens in the cache warns of what was left out, as the first run did") {
