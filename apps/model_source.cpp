@@ -15,6 +15,7 @@
 #include "datasets/tokenizer/tokenizer_file.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/text/json_view.h"
 
 namespace rondo {
 namespace {
@@ -47,7 +48,8 @@ JobConfig read_config_of_run(const fs::path& file) {
 // Returns the working folder of a run, or "" if it is unknown.
 fs::path working_folder_of(const fs::path& run) {
   try {
-    const auto env = nlohmann::json::parse(read_file(run / "env.json", kMostOfEnvironment, FileUse::data));
+    const auto env =
+        json_or_discarded<nlohmann::json>(read_file(run / "env.json", kMostOfEnvironment, FileUse::data));
     return env.at("working_folder").get<std::string>();
   } catch (const std::exception&) {
     return {};
@@ -87,9 +89,10 @@ fs::path checkpoint_root_of(const fs::path& given) {
 }
 
 ModelSource find_model(const fs::path& path) {
-  if (!fs::is_directory(path))
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored))
     throw Error(ExitCode::checkpoint, fmt::format("{} is not a folder", path.string()));
-  if (fs::exists(path / "config.json")) return {path, true};
+  if (fs::exists(path / "config.json", ignored)) return {path, true};
   return {checkpoint_in(path), false};
 }
 

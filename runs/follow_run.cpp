@@ -5,9 +5,9 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <fstream>
 
 #include "support/error.h"
+#include "support/files/file_lines.h"
 #include "support/machine/machine.h"
 
 namespace rondo {
@@ -28,16 +28,14 @@ void RunFollower::begin() {
   record_.log.config = read_config(folder_ / "config.toml");
 }
 
-bool RunFollower::read_on(Place& place, const std::function<void(const std::string&, std::int64_t)>& take) {
+bool RunFollower::read_on(Place& place, const std::function<void(std::string_view, std::int64_t)>& take) {
   std::error_code missing;
-  const auto size = static_cast<std::int64_t>(fs::file_size(place.file, missing));
-  if (missing) return place.offset == 0;
-  if (size < place.offset) return false;
-  std::ifstream file(place.file, std::ios::binary);
-  file.seekg(place.offset);
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    place.offset += static_cast<std::int64_t>(line.size()) + 1;
-    take(line, ++place.number);
+  if (!fs::exists(place.file, missing)) return place.offset == 0;
+  FileLines file(place.file, FileUse::data, place.offset);
+  if (file.bytes() < place.offset) return false;
+  for (auto line = file.next(); line && file.is_complete(); line = file.next()) {
+    place.offset += std::ssize(*line) + 1;
+    take(*line, ++place.number);
   }
   return true;
 }
@@ -46,10 +44,10 @@ const RunRecord& RunFollower::look() {
   const auto environment = json_object_in(folder_ / "env.json");
   if (environment != record_.environment) begin();
   const bool same = read_on(metrics_,
-                            [&](const std::string& line, std::int64_t number) {
+                            [&](std::string_view line, std::int64_t number) {
                               append_step(line, metrics_.file, number, &record_.log.lines);
                             }) &&
-                    read_on(events_, [&](const std::string& line, std::int64_t) {
+                    read_on(events_, [&](std::string_view line, std::int64_t) {
                       if (auto event = json_object(line); !event.is_null())
                         record_.events.push_back(std::move(event));
                     });

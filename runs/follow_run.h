@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
+#include <string_view>
 
 #include "runs/run_record.h"
 
@@ -30,7 +30,7 @@ class RunFollower {
   };
   // Calls `take` with each appended complete line and its number. Returns false if the file has
   // been replaced.
-  static bool read_on(Place& place, const std::function<void(const std::string&, std::int64_t)>& take);
+  static bool read_on(Place& place, const std::function<void(std::string_view, std::int64_t)>& take);
   void begin();
 
   std::filesystem::path folder_;

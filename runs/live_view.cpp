@@ -11,6 +11,7 @@
 
 #include "runs/report_text.h"
 #include "support/text/numbers.h"
+#include "support/text/printable.h"
 #include "support/text/size_text.h"
 #include "support/text/utf8.h"
 
@@ -82,7 +83,7 @@ std::vector<std::string> step_lines(const RunRecord& run, int columns) {
 }  // namespace
 
 std::string live_view(const RunRecord& run, int columns, bool color) {
-  std::string text = fitted(run.log.folder.string(), columns) + fitted(state_line(run), columns);
+  std::string text = fitted(printable(run.log.folder.string()), columns) + fitted(state_line(run), columns);
   if (run.log.lines.empty()) {
     text += fitted("no step yet", columns);
   } else {

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "support/error.h"
+#include "support/files/file_lines.h"
 #include "support/files/folder_lock.h"
+#include "support/text/printable.h"
 #include "support/text/toml.h"
 
 namespace rondo {
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 void flatten(const toml::table& table, const std::string& prefix, std::map<std::string, std::string>* out) {
   for (const auto& [name, node] : table) {
-    const std::string key = prefix.empty() ? std::string(name.str()) : prefix + "." + std::string(name.str());
+    const std::string key = (prefix.empty() ? "" : prefix + ".") + printable(name.str());
     if (const toml::table* inner = node.as_table()) {
       flatten(*inner, key, out);
       continue;
@@ -32,7 +33,7 @@ void flatten(const toml::table& table, const std::string& prefix, std::map<std::
   }
 }
 
-StepMetrics read_line(const std::string& line, const std::string& place) {
+StepMetrics read_line(std::string_view line, const std::string& place) {
   try {
     return parse_step_metrics(line);
   } catch (const std::invalid_argument& error) {
@@ -45,16 +46,18 @@ std::string place_of(const fs::path& file, std::int64_t number) {
 }
 
 std::vector<StepMetrics> read_metrics(const fs::path& path, CutLine cut_line) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) unreadable(path.string(), "cannot be opened; is this the folder of a run (job.dump_folder)?");
+  std::error_code missing;
+  if (!fs::exists(path, missing))
+    unreadable(path.string(), "cannot be opened; is this the folder of a run (job.dump_folder)?");
+  FileLines file(path, FileUse::data);
   std::vector<StepMetrics> lines;
-  std::string line;
-  for (std::int64_t number = 1; std::getline(file, line); ++number) {
-    if (file.eof() && cut_line == CutLine::left_out) break;
-    if (file.eof())
+  std::int64_t number = 1;
+  for (; const auto line = file.next(); ++number) {
+    if (!file.is_complete() && cut_line == CutLine::left_out) break;
+    if (!file.is_complete())
       unreadable(place_of(path, number),
                  "the last line is cut off (no newline); delete it to compare the rest");
-    append_step(line, path, number, &lines);
+    append_step(*line, path, number, &lines);
   }
   if (lines.empty()) unreadable(path.string(), "has no steps; the run ended before its first one");
   return lines;
@@ -62,7 +65,7 @@ std::vector<StepMetrics> read_metrics(const fs::path& path, CutLine cut_line) {
 
 }  // namespace
 
-void append_step(const std::string& line, const fs::path& file, std::int64_t number,
+void append_step(std::string_view line, const fs::path& file, std::int64_t number,
                  std::vector<StepMetrics>* lines) {
   const StepMetrics metrics = read_line(line, place_of(file, number));
   if (!lines->empty() && metrics.step <= lines->back().step)
@@ -72,10 +75,12 @@ void append_step(const std::string& line, const fs::path& file, std::int64_t num
 }
 
 std::map<std::string, std::string> read_config(const fs::path& file) {
+  constexpr std::int64_t kMaxBytes = 1 << 20;  // as of every configuration
   std::map<std::string, std::string> config;
-  if (!fs::exists(file)) return config;
+  std::error_code missing;
+  if (!fs::exists(file, missing)) return config;
   try {
-    flatten(toml::parse_file(file.string()), "", &config);
+    flatten(parse_toml(read_file(file, kMaxBytes, FileUse::data), file.string()), "", &config);
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
     unreadable(fmt::format("{}:{}:{}", file.string(), at.line, at.column), std::string(error.description()));

@@ -1,10 +1,12 @@
-// Reads a run folder (docs/run_folder.md).
+// Reads a run folder (docs/run_folder.md), which another user may have written. Only regular files are
+// read. Files other than the logs, and their lines, are bounded; names and texts are printable.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runs/metrics/step_metrics.h"
@@ -29,7 +31,7 @@ RunLog read_run(const std::filesystem::path& folder, CutLine cut_line = CutLine:
 void require_run_folder(const std::filesystem::path& folder);
 std::map<std::string, std::string> read_config(const std::filesystem::path& file);  // empty without a file
 // Parses line `number` of the metrics.jsonl `file` and appends it to `lines`.
-void append_step(const std::string& line, const std::filesystem::path& file, std::int64_t number,
+void append_step(std::string_view line, const std::filesystem::path& file, std::int64_t number,
                  std::vector<StepMetrics>* lines);
 
 }  // namespace rondo

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "support/files/file_lines.h"
+#include "support/text/json_view.h"
+#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
@@ -16,24 +18,37 @@ using nlohmann::ordered_json;
 
 std::vector<ordered_json> objects_in(const fs::path& path) {
   std::vector<ordered_json> objects;
-  std::ifstream file(path, std::ios::binary);
-  for (std::string line; std::getline(file, line);)
-    if (ordered_json value = json_object(line); !value.is_null()) objects.push_back(std::move(value));
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return objects;
+  FileLines file(path, FileUse::data);
+  while (const auto line = file.next())
+    if (ordered_json value = json_object(*line); !value.is_null()) objects.push_back(std::move(value));
   return objects;
+}
+
+ordered_json printable_json(const ordered_json& value) {
+  if (value.is_string()) return printable(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return value;
+  ordered_json out = value.is_array() ? ordered_json::array() : ordered_json::object();
+  for (const auto& [key, inner] : value.items())
+    if (value.is_array())
+      out.push_back(printable_json(inner));
+    else
+      out[printable(key)] = printable_json(inner);
+  return out;
 }
 
 }  // namespace
 
-ordered_json json_object(const std::string& text) {
-  ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_object() ? value : ordered_json(nullptr);
+ordered_json json_object(std::string_view text) {
+  const auto value = json_or_discarded<ordered_json>(text);
+  return value.is_object() ? printable_json(value) : ordered_json(nullptr);
 }
 
 ordered_json json_object_in(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  return json_object(text.str());
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return nullptr;
+  return json_object(read_file(path, kMaxRecordBytes, FileUse::data));
 }
 
 std::string text_of_json(const ordered_json& value) {
@@ -95,7 +110,7 @@ std::vector<std::string> short_names(const std::vector<RunRecord>& runs) {
            path == shared)
       shared = shared.parent_path();
   std::vector<std::string> names;
-  for (const fs::path& path : paths) names.push_back(path.lexically_relative(shared).string());
+  for (const fs::path& path : paths) names.push_back(printable(path.lexically_relative(shared).string()));
   return names;
 }
 

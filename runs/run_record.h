@@ -32,8 +32,9 @@ struct RunRecord {
   std::string executor() const;
 };
 
-// Returns the JSON object of a text, or of the content of a file; null if it is not an object.
-nlohmann::ordered_json json_object(const std::string& text);
+// Returns the JSON object of a text, or of the content of a file, with printable keys and strings.
+// Returns null if it is not an object. Throws Error(data) for what is no regular file, or too large.
+nlohmann::ordered_json json_object(std::string_view text);
 nlohmann::ordered_json json_object_in(const std::filesystem::path& file);
 // Returns a string without quotes, and anything else as JSON.
 std::string text_of_json(const nlohmann::ordered_json& value);

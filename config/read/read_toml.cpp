@@ -131,7 +131,7 @@ std::string suggest_file(const std::filesystem::path& path) {
 
 std::vector<Assignment> read_toml(std::string_view text, const std::string& name, Problems& problems) {
   try {
-    const toml::table parsed = toml::parse(text, name);
+    const toml::table parsed = parse_toml(text, name);
     Flatten flatten(name);
     flatten.table(parsed, "");
     return flatten.in_file_order();

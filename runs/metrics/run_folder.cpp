@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -24,8 +23,10 @@
 
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/files/file_lines.h"
 #include "support/log.h"
 #include "support/machine/machine.h"
+#include "support/text/json_view.h"
 
 namespace rondo {
 namespace {
@@ -146,7 +147,8 @@ std::string utc_text(std::int64_t milliseconds) {
 // Describes the end of the run. An invalid exit.json counts as missing.
 std::string how_it_ended(const fs::path& folder) {
   try {
-    const auto exit = ordered_json::parse(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
+    const auto exit =
+        json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
     return fmt::format("ended with {} at {}: {}", exit.at("exit_code").get<int>(),
                        exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
   } catch (const std::exception&) {
@@ -159,9 +161,11 @@ std::string how_it_ended(const fs::path& folder) {
 
 // Returns the run of the files, from the first event that names it; "" if none does.
 std::string begun_in(const fs::path& folder) {
-  std::ifstream events(folder / "events.jsonl");
-  for (std::string line; std::getline(events, line);) {
-    const auto event = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  std::error_code missing;
+  if (!fs::exists(folder / "events.jsonl", missing)) return "";
+  FileLines events(folder / "events.jsonl", FileUse::run);
+  while (const auto line = events.next()) {
+    const auto event = json_or_discarded<ordered_json>(*line);
     if (event.is_object() && event.contains("begun") && event["begun"].is_string()) return event["begun"];
   }
   return "";

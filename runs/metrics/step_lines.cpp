@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "support/files/file.h"
+#include "support/text/json_view.h"
 #include "support/text/numbers.h"
 
 namespace rondo {
@@ -30,7 +31,7 @@ std::int64_t step_of(std::string_view line) {
     return whole ? number_in<std::int64_t>(number, 0, std::numeric_limits<std::int64_t>::max()).value_or(-1)
                  : -1;
   }
-  const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value = json_or_discarded<nlohmann::json>(line);
   const auto it = value.is_object() ? value.find("step") : value.end();
   return it != value.end() && it->is_number_integer() ? it->get<std::int64_t>() : -1;
 }

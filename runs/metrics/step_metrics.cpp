@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "support/text/json_view.h"
+#include "support/text/printable.h"
+
 namespace rondo {
 namespace {
 
@@ -44,6 +47,8 @@ std::int64_t count_of(const json& value, const char* key) {
 }
 
 json parse_object(std::string_view line) {
+  constexpr std::size_t kLongest = 300;
+  if (is_too_deep(line)) malformed(fmt::format("nested deeper than {}", kMaxNesting));
   try {
     json value = json::parse(line);
     if (!value.is_object()) malformed("not a JSON object");
@@ -52,7 +57,7 @@ json parse_object(std::string_view line) {
     // Removes the library's prefix "[json.exception.parse_error.101] ".
     const std::string_view text = error.what();
     const std::size_t prefix = text.find("] ");
-    malformed(std::string(prefix == std::string_view::npos ? text : text.substr(prefix + 2)));
+    malformed(printable(prefix == std::string_view::npos ? text : text.substr(prefix + 2), kLongest));
   }
 }
 
@@ -130,6 +135,7 @@ std::string to_json(const StepMetrics& m) {
 }
 
 StepMetrics parse_step_metrics(std::string_view text) {
+  constexpr std::size_t kLongestHash = 64;
   const json line = parse_object(text);
   StepMetrics m;
   if (!line.contains("step")) malformed("\"step\" is missing");
@@ -156,7 +162,7 @@ StepMetrics parse_step_metrics(std::string_view text) {
   if (line.contains("validation_loss")) m.validation_loss = required_number(line, "validation_loss");
   if (const auto hash = line.find("state_hash"); hash != line.end() && !hash->is_null()) {
     if (!hash->is_string()) malformed("\"state_hash\" must be a string");
-    m.state_hash = hash->get<std::string>();
+    m.state_hash = printable(hash->get<std::string>(), kLongestHash);
   }
   return m;
 }

@@ -37,11 +37,28 @@ bool is_plain(const std::string& key) {
 
 }  // namespace
 
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') {
+      while (++at < text.size() && text[at] != '"')
+        if (text[at] == '\\') ++at;
+    } else if (text[at] == '[' || text[at] == '{') {
+      if (++depth > kMaxNesting) return true;
+    } else if (text[at] == ']' || text[at] == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Json parse_json(std::string_view text, const JsonSource& source) {
   constexpr std::size_t kLongest = 300;
   std::string problem = "it has a NUL";  // the parser would stop there
   try {
-    if (text.find('\0') == text.npos) return Json::parse(text);
+    const bool has_nul = text.find('\0') != text.npos;
+    if (!has_nul && !is_too_deep(text)) return Json::parse(text);
+    if (!has_nul) problem = fmt::format("it is nested deeper than {}", kMaxNesting);
   } catch (const Json::exception& error) {
     problem = error.what();
     problem = printable(problem.substr(problem.find("] ") + 2), kLongest);  // after the class name

@@ -27,8 +27,20 @@ struct JsonSource {
   std::vector<std::string>* problems = nullptr;  // collects all problems; then nothing is thrown
 };
 
-// Parses a text. Throws Error(source.code) if it is not one JSON value.
+inline constexpr int kMaxNesting = 512;  // values that contain each other recurse in their destructors
+
+// Returns whether brackets outside of strings are nested deeper than kMaxNesting.
+bool is_too_deep(std::string_view text);
+
+// Parses a text. Throws Error(source.code) if it is not one JSON value, or is too deep.
 nlohmann::json parse_json(std::string_view text, const JsonSource& source);
+
+// Parses a text as `Json`. Returns a discarded value if it is not one JSON value, or is too deep.
+template <class Json>
+Json json_or_discarded(std::string_view text) {
+  if (is_too_deep(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
 
 // Returns JSON in ASCII for a message, at most 100 bytes.
 std::string shown_json(const nlohmann::json& value);

@@ -1,6 +1,8 @@
 // Includes toml++, here only. Versions 3.3 and 3.4 assume that no letter beyond ASCII occurs where
 // white space may, at the start of a line continued by a backslash. Their behavior is then
 // undefined (tomlplusplus, issues 190 and 295). Here such a letter is not white space.
+//
+// parse_toml bounds dotted keys, which the library does not: its tables recurse.
 #pragma once
 
 #include <toml++/impl/preprocessor.h>
@@ -10,3 +12,43 @@
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE __builtin_unreachable()
 #include <toml++/toml.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace rondo {
+
+// Parses a text. Throws toml::parse_error, also for a key of more than 256 parts.
+inline toml::table parse_toml(std::string_view text, std::string_view name) {
+  constexpr int kMaxParts = 256;
+  const auto skip = [&](std::size_t at) {  // from a quote to the last character of the string
+    const char quote = text[at];
+    const std::string_view triple = quote == '"' ? "\"\"\"" : "'''";
+    const bool is_long = text.substr(at, 3) == triple;
+    for (at += is_long ? 3 : 1; at < text.size(); ++at) {
+      if (quote == '"' && text[at] == '\\') {
+        ++at;
+      } else if (is_long ? text.substr(at, 3) == triple : text[at] == quote || text[at] == '\n') {
+        return at + (is_long ? 2 : 0);
+      }
+    }
+    return at;
+  };
+  int parts = 1;
+  toml::source_index line = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') at = skip(at);
+    if (c == '#') at = std::min(text.find('\n', at), text.size());
+    if (at < text.size() && text[at] == '\n') ++line;
+    if (c == '.' && ++parts > kMaxParts)
+      throw toml::parse_error("a key has more than 256 parts", toml::source_position{line, 1},
+                              std::make_shared<const std::string>(name));
+    if (std::string_view("#\n=,[]{}").find(c) != std::string_view::npos) parts = 1;
+  }
+  return toml::parse(text, name);
+}
+
+}  // namespace rondo

@@ -1,6 +1,7 @@
 #include "support/text/json_view.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 
 using namespace rondo;
 
@@ -49,4 +50,18 @@ TEST_CASE("a number in a message is whole only within its range") {
   for (const nlohmann::json& other :
        {nlohmann::json(8), nlohmann::json(-1), nlohmann::json(7.0), nlohmann::json(UINT64_MAX)})
     CHECK_FALSE(whole_number(other, 0, 7));
+}
+
+TEST_CASE("a text that is nested too deeply is refused before it is parsed, whatever its strings have") {
+  const auto nested = [](int depth) {
+    const auto size = static_cast<std::size_t>(depth);
+    return std::string(size, '[') + R"("\\\"[[[[")" + std::string(size, ']');
+  };
+  CHECK_FALSE(json_or_discarded<nlohmann::json>(nested(kMaxNesting)).is_discarded());
+  for (const int depth : {kMaxNesting + 1, 1'000'000}) {
+    CHECK(json_or_discarded<nlohmann::json>(nested(depth)).is_discarded());
+    CHECK_THROWS_WITH(parse_json(nested(depth), {.name = "f"}),
+                      "f: is not JSON: it is nested deeper than 512");
+  }
+  CHECK_FALSE(is_too_deep("\"" + nested(1000)));
 }
