@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <span>
 
 #include "support/files/atomic_file.h"
+#include "support/files/file_lines.h"
 
 namespace rondo {
 namespace {
@@ -79,10 +79,21 @@ MetricsTable::MetricsTable(std::filesystem::path file) : file_(std::move(file)) 
 void MetricsTable::write(const StepMetrics& metrics) { file_.append(table_row(metrics)); }
 
 void MetricsTable::take_over(const std::filesystem::path& metrics) {
-  std::ifstream in(metrics);
+  FileLines in(metrics, FileUse::run);
   std::string rows;
-  for (std::string line; std::getline(in, line);) rows += table_row(parse_step_metrics(line));
+  while (const auto line = in.next()) rows += table_row(parse_step_metrics(*line));
   if (!rows.empty()) file_.append(rows);
+}
+
+void require_prometheus_file(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw Error(
+        ExitCode::environment,
+        fmt::format("metrics.prometheus_file = \"{}\" is no regular file, and would be replaced; name "
+                    "another file",
+                    file.string()));
 }
 
 std::string prometheus_page(const std::string& run, const StepMetrics& metrics) {

@@ -29,6 +29,8 @@ class MetricsTable {
 // Returns a page in Prometheus's text format 0.0.4: a gauge `rondo_NAME{run="RUN"}` for each
 // available number. write_prometheus replaces the file atomically, so a scrape sees one whole step;
 // it does not sync the file.
+// require_prometheus_file throws Error(environment) for what exists and is no regular file.
+void require_prometheus_file(const std::filesystem::path& file);
 std::string prometheus_page(const std::string& run, const StepMetrics& metrics);
 void write_prometheus(const std::filesystem::path& file, const std::string& run, const StepMetrics& metrics);
 

@@ -15,10 +15,21 @@ fs::path pending_name(const fs::path& path, std::string_view suffix) {
   return folder_of(path) / fmt::format(".{}.{}", path.filename().string(), suffix);
 }
 
+// Returns `path`. Throws Error for a device, pipe or socket, which a rename would replace. Outputs of
+// commands may not be links to these, such as /dev/stdout; other links are replaced.
+fs::path replaceable(fs::path path, FileUse use) {
+  std::error_code ignored;
+  if (fs::is_other(use == FileUse::output ? fs::status(path, ignored) : fs::symlink_status(path, ignored)))
+    throw Error(exit_code_of(use), fmt::format("{}: is a device, pipe or socket, and would be replaced; name "
+                                               "another file",
+                                               path.string()));
+  return path;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(fs::path path, FileUse use, std::string_view suffix)
-    : path_(std::move(path)),
+    : path_(replaceable(std::move(path), use)),
       pending_(pending_name(path_, suffix)),
       use_(use),
       file_(File::create(pending_, use, path_)) {}

@@ -75,6 +75,7 @@ void Report::begin(const std::optional<Resumed>& resumed) {
     log_line("the files of the resumed run were restored from " + folder_.brought_back()->string());
   for (const std::string& note : config_.notes) log_warning(note);
   if (config_.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
+  if (!config_.metrics.prometheus_file.empty()) require_prometheus_file(config_.metrics.prometheus_file);
   if (config_.job.print_config) log_info("configuration:\n" + to_toml(config_));
 }
 

@@ -1,5 +1,7 @@
 #include "runs/metrics/metrics_files.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
@@ -70,4 +72,19 @@ TEST_CASE("the page for Prometheus is complete at any time and has a gauge for e
   CHECK_THAT(page, ContainsSubstring("rondo_grad_norm{run=\"my \\\"run\\\"\\\\\"} +Inf\n"));
   CHECK_THAT(page, !ContainsSubstring("mfu"));
   CHECK_FALSE(std::filesystem::exists(place / "rondo.prom.part"));
+}
+
+TEST_CASE("the page for Prometheus replaces no pipe, device or link") {
+  const Scratch place;
+  const std::filesystem::path file = place / "rondo.prom";
+  require_prometheus_file(file);
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  CHECK_THAT(error_of([&] { require_prometheus_file(file); }),
+             ContainsSubstring("6: metrics.prometheus_file = \"" + file.string() + "\" is no regular file"));
+  CHECK_THAT(error_of([&] { write_prometheus(file, "a", some_step(1)); }),
+             ContainsSubstring("is a device, pipe or socket, and would be replaced"));
+  CHECK(std::filesystem::is_fifo(file));
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink("elsewhere", file);
+  CHECK_THAT(error_of([&] { require_prometheus_file(file); }), ContainsSubstring("is no regular file"));
 }

@@ -16,6 +16,7 @@
 namespace rondo {
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 namespace fs = std::filesystem;
 
@@ -92,6 +93,20 @@ TEST_CASE("two writers of one path do not interfere if they have different suffi
   CHECK(text_of(scratch / "f") == "first");
   second.commit();
   CHECK(text_of(scratch / "f") == "2");
+}
+
+TEST_CASE("an output replaces no pipe or device, nor a link to one") {
+  const Scratch scratch;
+  REQUIRE(mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/null", scratch / "null");
+  fs::create_symlink("nowhere", scratch / "link");
+  for (const char* name : {"pipe", "null"})
+    CHECK_THAT(error_of([&] { replace_file(scratch / name, "text", FileUse::output); }),
+               ContainsSubstring("is a device, pipe or socket, and would be replaced; name another file"));
+  CHECK(fs::is_fifo(scratch / "pipe"));
+  CHECK(fs::is_symlink(scratch / "null"));
+  replace_file(scratch / "link", "text", FileUse::output);
+  CHECK(text_of(scratch / "link") == "text");
 }
 
 TEST_CASE("only a regular file is opened, and in a checkpoint no link") {
