@@ -29,7 +29,7 @@ int exit_code_of(Body body) {
     require_printed();
     return code;
   } catch (const Error& error) {
-    std::fprintf(stderr, "rondo: error: %s\n", printable(error.what()).c_str());
+    std::fprintf(stderr, "rondo: error: %s\n", printable(error.what(), kMaxMessageBytes).c_str());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     std::fputs("rondo: error: out of memory; free some or raise the limit (ulimit -v)\n", stderr);
@@ -38,11 +38,12 @@ int exit_code_of(Body body) {
     // For example a folder that cannot be listed or a thread that cannot start.
     const bool lacks = error.code() == std::errc::resource_unavailable_try_again ||
                        exit_code_of(error.code().value(), FileUse::run) == ExitCode::resources;
-    std::fprintf(stderr, "rondo: %serror: %s%s\n", lacks ? "" : "internal ", printable(error.what()).c_str(),
+    std::fprintf(stderr, "rondo: %serror: %s%s\n", lacks ? "" : "internal ",
+                 printable(error.what(), kMaxMessageBytes).c_str(),
                  lacks ? "; raise the limit (ulimit -a), or free some" : "");
     return static_cast<int>(lacks ? ExitCode::resources : ExitCode::internal);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rondo: internal error: %s\n", printable(error.what()).c_str());
+    std::fprintf(stderr, "rondo: internal error: %s\n", printable(error.what(), kMaxMessageBytes).c_str());
     return static_cast<int>(ExitCode::internal);
   }
 }

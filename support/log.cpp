@@ -15,6 +15,8 @@
 #include <mutex>
 #include <string>
 
+#include "support/text/printable.h"
+
 namespace rondo {
 namespace {
 
@@ -127,7 +129,10 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 }  // namespace
 
 void log(LogLevel level, std::string_view text) {
-  backend().logger.log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
+  backend().logger.log(spdlog_level(level), printable(text, kMaxMessageBytes));
+}
+void log_styled(std::string_view text) {
+  backend().logger.log(spdlog::level::info, spdlog::string_view_t(text.data(), text.size()));
 }
 
 void set_log_rank(int rank) { backend().set_rank("rank " + std::to_string(rank) + " "); }

@@ -4,6 +4,8 @@
 // are dropped, counted, and reported once there is room. Only an error, and the end of the process,
 // wait up to two seconds for the reader.
 //
+// Texts are made printable, and cut at kMaxMessageBytes (support/text/printable.h).
+//
 // Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; there is no rank
 // before `set_log_rank`.
 #pragma once
@@ -18,6 +20,9 @@ void log(LogLevel level, std::string_view text);
 inline void log_info(std::string_view text) { log(LogLevel::info, text); }
 inline void log_warning(std::string_view text) { log(LogLevel::warning, text); }
 inline void log_error(std::string_view text) { log(LogLevel::error, text); }
+
+// Logs a text that has only control sequences of this program, such as colours.
+void log_styled(std::string_view text);
 
 void set_log_rank(int rank);
 // Lines are coloured if stderr is a terminal and NO_COLOR is unset, or if CLICOLOR_FORCE is set.

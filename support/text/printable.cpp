@@ -7,8 +7,12 @@
 namespace rondo {
 namespace {
 
-// C0 except \n and \t, DEL, and C1, which some terminals obey, too.
-bool is_control(char32_t c) { return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0); }
+// C0 except \n and \t, DEL, and C1, which some terminals obey, too; and what reverses the text that
+// follows.
+bool is_control(char32_t c) {
+  return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
 
 void append_escaped(std::string_view bytes, std::string& out) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -9,8 +9,10 @@
 
 namespace rondo {
 
-// Replaces control characters except line feed and tab, and bytes that are not UTF-8, by escapes
-// such as \x1b. Text beyond `most` bytes is cut and ends with "...".
+inline constexpr std::size_t kMaxMessageBytes = 64 << 10;  // of a line of the log, and of an error
+
+// Replaces control characters except line feed and tab, those that reverse text, and bytes that are
+// not UTF-8, by escapes such as \x1b. Text beyond `most` bytes is cut and ends with "...".
 std::string printable(std::string_view text, std::size_t most = std::numeric_limits<std::size_t>::max());
 
 // Applies `printable` to a text that arrives in pieces.

@@ -38,6 +38,24 @@ class PipedStderr {
   int ends_[2];
 };
 
+TEST_CASE("a line of the log has no control sequences but those of the program, and is bounded") {
+  const PipedStderr piped;
+  log_warning("path \x1b[2J\u202e");
+  log_styled("\x1b[31mstep\x1b[39m");
+  CHECK_THAT(piped.read_some(),
+             ContainsSubstring("path \\x1b[2J\\xe2\\x80\\xae") && ContainsSubstring("\x1b[31mstep\x1b[39m"));
+  log_info(std::string(1 << 20, 'a'));
+  log_info("behind it");
+  std::string rest;
+  for (std::string text; !(text = piped.read_some()).empty();) {
+    rest += text;
+    log_info("more");
+    if (rest.find("more") != rest.npos) break;
+  }
+  CHECK(rest.size() < 100'000);
+  CHECK_THAT(rest, ContainsSubstring("a...\n") && ContainsSubstring("behind it"));
+}
+
 TEST_CASE("unread log lines do not block: some are buffered, the others are dropped, counted and reported") {
   const PipedStderr piped;
   constexpr int kLines = 5000, kAfterwards = 100;

@@ -324,7 +324,7 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   m.data_wait_fraction = interval.data_wait_fraction;
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
-  log_info(console_line(m, style(each_line_->eta_s(steps_left))));
+  log_styled(console_line(m, style(each_line_->eta_s(steps_left))));
   if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
   if (!config_.metrics.prometheus_file.empty()) show_prometheus(m);
 }
@@ -372,7 +372,7 @@ void Report::validation_done(std::int64_t step, std::optional<double> loss, std:
   if (!loss) return;
   ValidationMetrics m{step, *loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
-  log_info(console_line(m, style(std::nullopt)));
+  log_styled(console_line(m, style(std::nullopt)));
   folder_.event("validation", {{"step", step}, {"loss", *loss}});
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }

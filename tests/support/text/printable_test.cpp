@@ -11,6 +11,7 @@ TEST_CASE("printable text has no control sequences for a terminal") {
   CHECK(printable("\xc2\x9b"
                   "2J") == "\\xc2\\x9b2J");
   CHECK(printable("a\r\x7f\xff") == "a\\x0d\\x7f\\xff");
+  CHECK(printable("a\u202eb\u2066") == "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6");  // these reverse what follows
 }
 
 TEST_CASE("lines, tabs and letters of any language are unchanged") {
