@@ -8,6 +8,7 @@
 
 #include "config/schema/keys.h"
 #include "models/parts/model_spec.h"
+#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
@@ -57,7 +58,7 @@ std::string to_annotated_toml(const JobConfig& config) {
     std::string origin = it == config.origins.end() ? "default" : it->second;
     std::replace_if(
         origin.begin(), origin.end(), [](char c) { return c == '\n' || c == '\r'; }, '?');
-    return origin;
+    return printable(origin);  // TOML has no control characters in comments
   });
 }
 

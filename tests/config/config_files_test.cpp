@@ -76,6 +76,17 @@ TEST_CASE("each value of the resolved file says where it came from, and the file
   CHECK(again == config);
 }
 
+TEST_CASE("a resolved file with control characters in values and origins reads back") {
+  const JobConfig config = load_config({"--job.description=a\x1b[2J\x7f\nb\u009b"});
+  CHECK(rondo::load_text(to_annotated_toml(config)).job.description == config.job.description);
+}
+
+TEST_CASE("a key of very many parts is refused") {
+  std::string key;
+  for (int i = 0; i < 400'000; ++i) key += "a.";
+  CHECK(message_of(key + "a = 1\n") == "x.toml:1:1: not valid TOML: a key has more than 256 parts");
+}
+
 TEST_CASE("a flag of the launcher among the keys is told where it belongs") {
   CHECK(message_of("", {"--nproc-per-node=4"}) ==
         "command line: --nproc-per-node=4: is a flag of the launcher: `rondo launch --nproc-per-node=4 -- "
