@@ -198,7 +198,7 @@ void Corpus::index_separated(std::uint32_t file, std::string_view id) {
 }
 
 void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
-  constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20, kMaxLineBytes = std::size_t{1} << 30;
   reader_.open(file);
   std::string buffer;       // starts at the beginning of a line
   std::int64_t offset = 0;  // of the buffer in the file
@@ -209,8 +209,8 @@ void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
         kept + reader_.read_at(offset + static_cast<std::int64_t>(kept), buffer.data() + kept, kChunkBytes));
     last = buffer.size() < kept + kChunkBytes;
     std::size_t begin = 0;
-    while (begin < buffer.size()) {
-      std::size_t end = buffer.find('\n', begin);
+    for (std::size_t searched = kept; begin < buffer.size(); searched = begin) {
+      std::size_t end = buffer.find('\n', searched);
       if (end == std::string::npos && !last) break;
       end = std::min(end, buffer.size());
       index_json_line(file, id, number++, offset + static_cast<std::int64_t>(begin),
@@ -218,6 +218,10 @@ void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
       begin = end + 1;
     }
     begin = std::min(begin, buffer.size());
+    if (buffer.size() - begin > kMaxLineBytes)
+      throw Error(ExitCode::data,
+                  fmt::format("{}: line {} has more than 1 GiB; a document of JSONL is a line",
+                              files_[file].path, number));
     buffer.erase(0, begin);
     offset += static_cast<std::int64_t>(begin);
   }

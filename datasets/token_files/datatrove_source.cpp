@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "datasets/token_files/token_file.h"
 #include "support/text/numbers.h"
@@ -48,7 +49,10 @@ class DatatroveTokens final : public TokenFile {
 
  private:
   void read_metadata() {
-    std::ifstream in(path() + ".metadata", std::ios::binary);
+    constexpr std::int64_t kMostBytes = 1 << 16;
+    std::error_code missing;
+    if (!std::filesystem::exists(path() + ".metadata", missing)) return;
+    std::istringstream in(read_file(path() + ".metadata", kMostBytes, FileUse::data));
     std::string first, second;
     if (!std::getline(in, first)) return;
     std::getline(in, second);

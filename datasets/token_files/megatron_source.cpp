@@ -71,6 +71,7 @@ class MegatronTokens final : public TokenFile {
   std::int64_t total_tokens() const override { return ids_.size() / bytes_of(type_); }
 
   std::int64_t tokens(std::int64_t document) const override {
+    if (document == counted_.document) return counted_.tokens;
     const auto [first, last] = sequences_of(document);
     std::int64_t sum = 0;
     for (std::int64_t sequence = first; sequence < last; ++sequence) {
@@ -79,6 +80,7 @@ class MegatronTokens final : public TokenFile {
       if (__builtin_add_overflow(sum, length, &sum) || sum > kMostTokens)
         fail(fmt::format("document {} is longer than 2^48 tokens: the index is damaged", document));
     }
+    counted_ = {document, sum};
     return sum;
   }
 
@@ -114,8 +116,10 @@ class MegatronTokens final : public TokenFile {
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override {
     const auto [first, last] = sequences_of(document);
-    std::int64_t at = 0;  // offset of the sequence in the document
-    for (std::int64_t sequence = first; sequence < last && at < end; ++sequence) {
+    if (cursor_.document != document || cursor_.at > begin) cursor_ = {document, first, 0};
+    std::int64_t at = cursor_.at;
+    for (std::int64_t sequence = cursor_.sequence; sequence < last && at < end; ++sequence) {
+      cursor_ = {document, sequence, at};
       const std::int64_t length = length_of(document, sequence);
       const std::int64_t from = std::max(begin - at, std::int64_t{0}), to = std::min(end - at, length);
       if (from < to) {
@@ -126,6 +130,11 @@ class MegatronTokens final : public TokenFile {
     }
   }
 
+  // A document may have many sequences: reads in order go on where the last one ended.
+  mutable struct { std::int64_t document = -1, tokens = 0; } counted_;
+  mutable struct {
+    std::int64_t document = -1, sequence = 0, at = 0;  // `at`: offset of the sequence in the document
+  } cursor_;
   InputFile ids_, index_;
   IdType type_ = IdType::u16;
   std::int64_t sequences_ = 0, documents_ = 0;
