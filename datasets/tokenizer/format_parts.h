@@ -17,7 +17,7 @@ constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
 constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;
 constexpr std::int32_t kMaxId = (1 << 21) - 1;
 constexpr std::size_t kMostProblems = 20;      // of one part of a file
-constexpr std::size_t kMostTokenBytes = 1024;  // of a token whose merges follow from its bytes
+constexpr std::size_t kMostTokenBytes = 1024;  // of an added token, or one whose merges follow from its bytes
 
 // Maps tokens, as the file writes them, to ids.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;

@@ -244,6 +244,10 @@ void read_added_tokens(const JsonView& tokens, bool checks_ids, Vocabulary& ids,
       view.at("content").refuse("an empty token is not supported");
       continue;
     }
+    if (token.content.size() > kMostTokenBytes) {
+      view.at("content").refuse(fmt::format("has more than {} bytes", kMostTokenBytes));
+      continue;
+    }
     if (token.normalized) normalizer.apply(token.pattern, scratch);
     if (token.pattern.empty()) view.at("content").refuse("is empty after the normalizer");
     if (!added.emplace(token.content, token.id).second)

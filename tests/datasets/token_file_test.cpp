@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
@@ -177,6 +179,11 @@ TEST_CASE("a token file with inconsistent sizes is refused with the reason") {
              ContainsSubstring("says 12 tokens, but its .index 11"));
   CHECK_THAT(datatrove(bytes_of_value(std::uint64_t{12}) + bytes_of_value(std::uint64_t{11})),
              ContainsSubstring("document 0: its tokens, 0 to 12, are not within the 11 of the file"));
+  std::filesystem::remove(folder.path("d.ds.metadata"));
+  REQUIRE(mkfifo(folder.path("d.ds.metadata").c_str(), 0600) == 0);
+  CHECK(open_error(open_datatrove, folder.path("d.ds")) ==
+        folder.path("d.ds.metadata") + ": not a regular file");
+  std::filesystem::remove(folder.path("d.ds.metadata"));
   std::filesystem::remove(folder.path("d.ds.index"));
   CHECK_THAT(open_error(open_datatrove, folder.path("d.ds")),
              ContainsSubstring("cannot open " + folder.path("d.ds.index") + ": No such file or directory"));

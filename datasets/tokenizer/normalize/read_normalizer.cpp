@@ -24,7 +24,10 @@ void read(const JsonView& view, int depth, std::vector<NormalizerStep>& steps) {
   const std::string& name = type.text();
   if (name == "Sequence") {
     if (depth == kMostNestedSteps) return view.refuse("is nested too deeply");
-    for (const JsonView& step : view.at("normalizers").items()) read(step, depth + 1, steps);
+    for (const JsonView& step : view.at("normalizers").items()) {
+      if (steps.size() >= kMostSteps) return step.refuse(fmt::format("follows {} others", kMostSteps));
+      read(step, depth + 1, steps);
+    }
     return;
   }
   NormalizerStep step{.meaning = name};

@@ -71,7 +71,10 @@ class Reader {
  private:
   void read_sequence(const JsonView& sequence, int depth) {
     if (depth == kMostNestedSteps) return sequence.refuse("is nested too deeply");
-    for (const JsonView& step : sequence.at("pretokenizers").items()) read(step, depth + 1);
+    for (const JsonView& step : sequence.at("pretokenizers").items()) {
+      if (stages_.size() >= kMostSteps) return step.refuse(fmt::format("follows {} others", kMostSteps));
+      read(step, depth + 1);
+    }
   }
 
   void add(const JsonView& step, const std::string& meaning, std::string pattern, SplitBehavior behavior,

@@ -188,6 +188,20 @@ TEST_CASE("an unsupported split is refused with its path") {
   CHECK(refusal_of_split({{"type", "ByteLevel"}}) == "no error");
 }
 
+TEST_CASE("steps and added tokens that would make every text slow are refused") {
+  const json step = {
+      {"type", "Split"}, {"pattern", {{"String", "q"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  json sequence = {{"type", "Sequence"}, {"pretokenizers", json(5000, step)}};
+  CHECK_THAT(
+      refusal_with("/pre_tokenizer", sequence),
+      ContainsSubstring("pre_tokenizer.pretokenizers[100] = ") && ContainsSubstring("follows 100 others"));
+  sequence = {{"type", "Sequence"}, {"normalizers", json(5000, json{{"type", "NFC"}})}};
+  CHECK_THAT(refusal_with("/normalizer", sequence), ContainsSubstring("follows 100 others"));
+  json document = small_tokenizer();
+  document["added_tokens"].push_back(added_token(std::string(1025, 'a'), 262));
+  CHECK_THAT(refusal(document), ContainsSubstring("has more than 1024 bytes"));
+}
+
 TEST_CASE("a missing token is named") {
   json document = small_tokenizer();
   document.erase("model");
