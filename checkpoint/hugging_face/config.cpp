@@ -205,9 +205,14 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
     throw Error(ExitCode::checkpoint,
                 fmt::format("{}: this model cannot be taken:\n  {}", file, fmt::join(problems, "\n  ")));
   for (const char* name : kHarmless) reader.take(name);
-  for (const JsonView& unknown : reader.unknown())
+  constexpr std::size_t kShown = 20;
+  const std::vector<JsonView> unknown = reader.unknown();
+  for (std::size_t i = 0; i < std::min(unknown.size(), kShown); ++i)
     read.warnings.push_back(fmt::format("{}: {} = {} is not known here and changes nothing", file,
-                                        unknown.place(), shown_json(unknown.raw())));
+                                        unknown[i].place(), shown_json(unknown[i].raw())));
+  if (unknown.size() > kShown)
+    read.warnings.push_back(fmt::format("{}: {} more fields are not known here and change nothing", file,
+                                        unknown.size() - kShown));
   return read;
 }
 

@@ -30,6 +30,7 @@ using safetensors::shown_name;
 class TensorProblems {
  public:
   void add(const std::string& kind, const std::string& text) {
+    if (problems_.size() == kShown && !problems_.contains(kind)) return void(++more_kinds_);
     std::vector<std::string>& of_kind = problems_[kind];
     ++count_;
     if (of_kind.size() < kShown)
@@ -45,6 +46,7 @@ class TensorProblems {
       text += fmt::format("\n  {}: {}", kind, fmt::join(lines, ", "));
       if (more_.contains(kind)) text += fmt::format(" and {} more", more_.at(kind));
     }
+    if (more_kinds_ > 0) text += fmt::format("\n  and {} more problems of other kinds", more_kinds_);
     throw Error(ExitCode::checkpoint, text + "\n" + advice);
   }
 
@@ -52,7 +54,7 @@ class TensorProblems {
   static constexpr std::size_t kShown = 20;
   std::map<std::string, std::vector<std::string>> problems_;
   std::map<std::string, std::size_t> more_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, more_kinds_ = 0;
 };
 
 // Returns file names by tensor. Throws for an index that is damaged or names a path.

@@ -46,18 +46,20 @@ std::string tokenizer_config_json(nlohmann::json config) {
 }
 
 void copy_small_file(const fs::path& from, const fs::path& to) {
-  if (fs::exists(from)) replace_file(to, read_small_file(from), FileUse::output);
+  std::error_code missing;
+  if (fs::exists(from, missing)) replace_file(to, read_small_file(from), FileUse::output);
 }
 
 // Copies the files of a tokenizer. Only a tokenizer.json needs another class. Files of other formats
 // keep their tokenizer_config.json, whose auto_map names Python files of the same folder.
 void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
-  const bool is_folder = fs::is_directory(tokenizer);
+  std::error_code missing;
+  const bool is_folder = fs::is_directory(tokenizer, missing);
   const fs::path folder = is_folder ? tokenizer : folder_of(tokenizer);
   const std::vector<fs::path> files = is_folder ? tokenizer_files_in(tokenizer) : std::vector{tokenizer};
   const fs::path file = files.empty() ? folder / kTokenizer : files[0];
   const fs::path config_file = folder / kTokenizerConfig;
-  const nlohmann::json config = fs::exists(config_file)
+  const nlohmann::json config = fs::exists(config_file, missing)
                                     ? parse_object(read_small_file(config_file), config_file.string())
                                     : nlohmann::json::object();
   copy_small_file(folder / kSpecialTokens, to / kSpecialTokens);

@@ -31,7 +31,8 @@ std::map<std::int32_t, std::string> configured_tokens(const TokenizerFile& file,
   namespace fs = std::filesystem;
   std::map<std::int32_t, std::string> tokens;
   const fs::path path = fs::path(file.path).parent_path() / kTokenizerConfig;
-  if (!fs::exists(path)) return tokens;
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return tokens;
   const JsonSource source{.name = path.filename().string(), .problems = &problems};
   const nlohmann::json document =
       parse_json(read_file(path.string(), kMostFileBytes, FileUse::data), JsonSource{path.string()});

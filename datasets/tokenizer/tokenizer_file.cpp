@@ -75,7 +75,8 @@ std::optional<std::int32_t> configured_id(const JsonView& config, const std::str
 
 void read_ends(const FormatEnds& ends, const Vocabulary& ids, TokenizerFile& file) {
   const JsonSource source{(fs::path(file.path).parent_path() / kTokenizerConfig).string()};
-  if (fs::exists(source.name)) {
+  std::error_code missing;
+  if (fs::exists(source.name, missing)) {
     const nlohmann::json document = parse_json(read_file(source.name, kMostFileBytes, FileUse::data), source);
     const JsonView config(document, source);
     file.bos = configured_id(config, "bos_token", ids, file);
@@ -187,9 +188,9 @@ void throw_problems(const std::string& path, const std::vector<std::string>& pro
 
 std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {
   std::vector<fs::path> files, others;
-  for (const std::string_view name : kTokenizerNames)
-    if (fs::exists(folder / name)) files.push_back(folder / name);
   std::error_code error;
+  for (const std::string_view name : kTokenizerNames)
+    if (fs::exists(folder / name, error)) files.push_back(folder / name);
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".tiktoken") others.push_back(entry.path());
   std::sort(others.begin(), others.end());
@@ -200,7 +201,8 @@ std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {
 TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankFamily> families) {
   TokenizerFile file;
   file.path = file_of(path);
-  if (!fs::exists(file.path))
+  std::error_code missing;
+  if (!fs::exists(file.path, missing))
     throw Error(ExitCode::data,
                 fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, tiktoken.model, "
                             "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"",

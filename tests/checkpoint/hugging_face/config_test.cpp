@@ -254,6 +254,9 @@ TEST_CASE("unknown fields are warnings, and notes of the library are not") {
   const ReadConfig read = parse(object);
   CHECK(read.warnings ==
         std::vector<std::string>{"config.json: new_norm = \"double\" is not known here and changes nothing"});
+  for (int i = 0; i < 100; ++i) object["new_" + std::to_string(i)] = i;
+  CHECK(parse(object).warnings.size() == 21);
+  CHECK(parse(object).warnings.back() == "config.json: 81 more fields are not known here and change nothing");
 }
 
 TEST_CASE("a file that is not a JSON object is refused with its path") {
