@@ -3,6 +3,7 @@
 #include <optional>
 #include <tuple>
 
+#include "apps/still_working.h"
 #include "apps/worker_commands.h"
 #include "apps/worker_options.h"
 #include "parallel/pipeline/picture.h"
@@ -14,6 +15,7 @@ namespace rondo {
 int run_plan(const std::vector<std::string>& args) {
   const auto options = read_plan_options(args);
   if (!options) return 0;
+  const StillWorking working("planning");
   JobPlan plan = plan_job(options->config, options->world, options->rank, options->device, options->timeline);
   if (options->tokens > 0) plan.steps = (options->tokens + plan.tokens_per_step - 1) / plan.tokens_per_step;
   if (!options->picture.empty()) {

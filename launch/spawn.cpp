@@ -59,7 +59,8 @@ pid_t spawn(const Spawn& child) {
   std::vector<char*> envp = pointers(child.environment);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ExitCode::resources, std::string("cannot create a pipe: ") + std::strerror(errno));
+    throw Error(ExitCode::resources,
+                std::string("cannot create a pipe: ") + std::strerror(errno) + "; raise `ulimit -n`");
   Fd report_in(ends[0]), report_out(ends[1]);
   const pid_t parent = getpid();
   const pid_t pid = fork();

@@ -127,9 +127,9 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
     }
     const auto member = member_of(name);
     const auto degree = number_in<std::int64_t>(value, 1, 64);
-    if (member == nullptr || !degree)
-      return "must be like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, or one rank; and keys of the "
-             "configuration, such as compile.memory_policy=full";
+    if (member == nullptr || !degree || layout.*member != 1)
+      return "must be like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, each at most once, or one rank; "
+             "and keys of the configuration, such as compile.memory_policy=full";
     layout.*member = *degree;
   }
   if (layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)

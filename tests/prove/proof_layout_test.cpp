@@ -32,6 +32,7 @@ TEST_CASE("the text of a layout is read back, with settings and with a layout th
   }
   ProofCase read;
   CHECK_THAT(read_case("dp_shard=2,sp=2", read), ContainsSubstring("must be like dp_replicate=2"));
+  CHECK_THAT(read_case("dp_shard=2,dp_shard=2", read), ContainsSubstring("each at most once"));
   CHECK_THAT(read_case("dp_shard=0", read), ContainsSubstring("must be like"));
   CHECK_THAT(read_case("compile.memory_polcy=full", read),
              ContainsSubstring("did you mean compile.memory_policy?"));

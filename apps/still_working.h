@@ -1,0 +1,40 @@
+// Tells on a terminal that a command without results for some seconds is at work.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace rondo {
+
+class StillWorking {
+ public:
+  // `what`: "planning". Writes a line to stderr, which is updated each second from the
+  // third on. The destructor removes it.
+  explicit StillWorking(std::string what) {
+    if (isatty(STDERR_FILENO) != 0)
+      thread_ = std::jthread([this, what = std::move(what)](std::stop_token stop) { tell(what, stop); });
+  }
+
+ private:
+  void tell(const std::string& what, std::stop_token stop) {
+    constexpr int kFirst_s = 3;
+    std::unique_lock lock(mutex_);
+    int seconds = 0;
+    while (!wake_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; }) &&
+           !stop.stop_requested())
+      if (++seconds >= kFirst_s) std::fprintf(stderr, "\r\033[K%s, %d s", what.c_str(), seconds);
+    if (seconds >= kFirst_s) std::fputs("\r\033[K", stderr);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // the last member: it uses the others
+};
+
+}  // namespace rondo
