@@ -14,7 +14,7 @@
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

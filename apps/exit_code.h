@@ -10,7 +10,7 @@
 
 #include "support/error.h"
 #include "support/files/file_error.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 

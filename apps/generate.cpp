@@ -14,8 +14,8 @@
 #include "apps/worker_options.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
+#include "support/printable.h"
 #include "support/stopwatch.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "checkpoint/files.h"
 #include "support/error.h"
+#include "support/printable.h"
 #include "support/text/numbers.h"
-#include "support/text/printable.h"
 
 namespace rondo::checkpoint {
 namespace {

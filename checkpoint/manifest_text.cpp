@@ -3,8 +3,8 @@
 
 #include "checkpoint/manifest.h"
 #include "support/error.h"
+#include "support/printable.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 
 namespace rondo::checkpoint {
 namespace {

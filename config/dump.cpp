@@ -8,7 +8,7 @@
 
 #include "config/schema/keys.h"
 #include "models/parts/model_spec.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

@@ -29,9 +29,9 @@
 #include "support/files/folder_lock.h"
 #include "support/files/owner.h"
 #include "support/log.h"
+#include "support/printable.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

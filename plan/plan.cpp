@@ -18,8 +18,8 @@
 #include "support/error.h"
 #include "support/files/atomic_file.h"
 #include "support/machine/machine.h"
+#include "support/printable.h"
 #include "support/stopwatch.h"
-#include "support/text/printable.h"
 #include "trainer/step/float_dtypes.h"
 #include "trainer/step/from_config.h"
 

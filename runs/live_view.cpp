@@ -10,10 +10,10 @@
 #include <cmath>
 
 #include "runs/report_text.h"
+#include "support/printable.h"
 #include "support/text/numbers.h"
-#include "support/text/printable.h"
 #include "support/text/size_text.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 #include "support/error.h"
 #include "support/files/file_lines.h"
 #include "support/files/folder_lock.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 #include "support/text/toml.h"
 
 namespace rondo {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "support/files/file_lines.h"
+#include "support/printable.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <string>
 
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

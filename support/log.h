@@ -4,7 +4,7 @@
 // are dropped, counted, and reported once there is room. Only an error, and the end of the process,
 // wait up to two seconds for the reader.
 //
-// Texts are made printable, and cut at kMaxMessageBytes (support/text/printable.h).
+// Texts are made printable, and cut at kMaxMessageBytes (support/printable.h).
 //
 // Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; there is no rank
 // before `set_log_rank`.

@@ -8,9 +8,9 @@
 #include "ops/matmul/matmul_algorithm.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/printable.h"
 #include "support/text/fingerprint.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

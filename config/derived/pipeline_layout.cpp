@@ -16,8 +16,8 @@
 #include "parallel/pipeline/schedules.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/printable.h"
 #include "support/text/fingerprint.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 

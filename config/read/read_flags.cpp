@@ -4,7 +4,7 @@
 
 #include "config/read/assignment.h"
 #include "config/schema/keys.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -10,7 +10,7 @@
 #include <array>
 #include <optional>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "support/error.h"
 #include "support/files/input_file.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

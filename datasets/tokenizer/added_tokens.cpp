@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

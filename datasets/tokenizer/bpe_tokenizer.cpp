@@ -12,7 +12,7 @@
 
 #include "datasets/tokenizer/split/byte_level.h"
 #include "support/error.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 

@@ -19,8 +19,8 @@
 
 #include "datasets/tokenizer/protobuf.h"
 #include "datasets/tokenizer/split/pattern.h"
-#include "support/text/printable.h"
-#include "support/text/utf8.h"
+#include "support/printable.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

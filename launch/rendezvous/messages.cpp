@@ -12,8 +12,8 @@
 #include <cstring>
 #include <limits>
 
+#include "support/printable.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 
 namespace rondo::launch {
 namespace {

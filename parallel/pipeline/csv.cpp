@@ -6,7 +6,7 @@
 
 #include "parallel/pipeline/lower.h"
 #include "support/error.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo::pipeline {
 namespace {

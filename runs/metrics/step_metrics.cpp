@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "support/printable.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

@@ -10,7 +10,7 @@
 #include <cctype>
 #include <cmath>
 
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "support/text/printable.h"
+#include "support/printable.h"
 #include "tests/run/runs.h"
 
 namespace rondo {

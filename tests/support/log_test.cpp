@@ -41,9 +41,9 @@ class PipedStderr {
 TEST_CASE("a line of the log has no control sequences but those of the program, and is bounded") {
   const PipedStderr piped;
   log_warning("path \x1b[2J\u202e");
+  CHECK_THAT(piped.read_some(), ContainsSubstring("path \\x1b[2J\\xe2\\x80\\xae\n"));
   log_styled("\x1b[31mstep\x1b[39m");
-  CHECK_THAT(piped.read_some(),
-             ContainsSubstring("path \\x1b[2J\\xe2\\x80\\xae") && ContainsSubstring("\x1b[31mstep\x1b[39m"));
+  CHECK_THAT(piped.read_some(), ContainsSubstring("\x1b[31mstep\x1b[39m\n"));
   log_info(std::string(1 << 20, 'a'));
   log_info("behind it");
   std::string rest;

@@ -10,7 +10,7 @@
 
 #include "config/derived/paths.h"
 #include "datasets/tokenizer/document_ends.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 #include "support/text/size_text.h"
 
 namespace rondo {

@@ -14,7 +14,7 @@
 #include "checkpoint/committed.h"
 #include "support/error.h"
 #include "support/log.h"
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 namespace rondo {
 namespace {

@@ -15,8 +15,8 @@
 #include "config/setting_changes.h"
 #include "config/sizes.h"
 #include "models/parts/model_spec.h"
+#include "support/printable.h"
 #include "support/text/json_view.h"
-#include "support/text/printable.h"
 #include "trainer/step/float_dtypes.h"
 #include "trainer/step/from_config.h"
 

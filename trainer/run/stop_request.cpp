@@ -15,8 +15,8 @@
 
 #include "support/error.h"
 #include "support/log.h"
+#include "support/printable.h"
 #include "support/text/numbers.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "support/error.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -1,7 +1,7 @@
 #include "datasets/tokenizer/normalize/normalizer.h"
 
 #include "datasets/tokenizer/split/byte_level.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -11,7 +11,7 @@
 #include <new>
 #include <vector>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "datasets/tokenizer/split/unicode.h"
 #include "support/error.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

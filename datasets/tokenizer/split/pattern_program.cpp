@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;

@@ -9,7 +9,7 @@
 
 #include "datasets/tokenizer/split/pattern.h"
 #include "datasets/tokenizer/split/unicode.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {

@@ -33,7 +33,7 @@
 #include "parallel/pipeline/lower.h"
 #include "parallel/pipeline/prove.h"
 #include "parallel/pipeline/schedules.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 #include "tests/attack/fuzz/parsers.h"
 
 namespace rondo::attack {

@@ -6,7 +6,7 @@
 #include "datasets/tokenizer/split/pattern.h"
 #include "datasets/tokenizer/split/splitter.h"
 #include "support/error.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 #include "tests/datasets/tokenizer/published_patterns.h"
 
 using namespace rondo;

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 #include "tests/datasets/tokenizer/small_tokenizer.h"
 
 using namespace rondo;

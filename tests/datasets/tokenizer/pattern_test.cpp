@@ -5,7 +5,7 @@
 
 #include "datasets/tokenizer/split/regex.h"
 #include "datasets/tokenizer/split/unicode.h"
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 #include "tests/datasets/temp_folder.h"
 
 using namespace rondo;

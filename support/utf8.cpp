@@ -2,7 +2,7 @@
 // byte. That range excludes overlong forms, surrogates and code points above U+10FFFF, so
 // validation needs no decoding. Runs of ASCII are skipped 64 or 8 bytes at a time, because most
 // text is ASCII.
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

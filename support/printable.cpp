@@ -1,8 +1,8 @@
-#include "support/text/printable.h"
+#include "support/printable.h"
 
 #include <utility>
 
-#include "support/text/utf8.h"
+#include "support/utf8.h"
 
 namespace rondo {
 namespace {
