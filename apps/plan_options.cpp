@@ -18,8 +18,12 @@ std::string read_device(const std::string& name, ir::DeviceModel& device) {
     return "";
   }
   std::vector<std::string> names;
-  for (const ir::DeviceModel& known : ir::device_models()) names.emplace_back(known.name);
-  return "is not known" + did_you_mean(name, names);
+  std::string kinds;
+  for (const ir::DeviceModel& known : ir::device_models()) {
+    names.emplace_back(known.name);
+    if (known.name.starts_with(name + "-")) kinds += (kinds.empty() ? "" : ", ") + std::string(known.name);
+  }
+  return kinds.empty() ? "is not known" + did_you_mean(name, names) : "has several kinds: " + kinds;
 }
 
 // Applies factors such as "matmul=0.9,network=0.5" to the device's rates. Returns the error, or "".

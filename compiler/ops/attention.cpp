@@ -111,7 +111,8 @@ NodeCost attention_cost(const Priced& p) {
   // If keys have positions, Rondo's kernel multiplies row by row.
   if (d.is_gpu && a.key_positions != kNoValue)
     return {operations / (p.peak * d.any_positions_fraction), CostKind::attention};
-  const double fraction = Backward ? d.attention_backward_fraction : d.attention_forward_fraction;
+  const double fraction =
+      d.sustained_fraction * (Backward ? d.attention_backward_fraction : d.attention_forward_fraction);
   const double half = Backward ? d.attention_backward_half : d.attention_forward_half;
   return {operations / (p.peak * fraction * share_of_long_sequences(a.mask, std::max(queries, keys), half)),
           CostKind::attention};

@@ -52,7 +52,8 @@ double memory_seconds(double bytes, const DeviceModel& device) {
 
 double product_seconds(const ProductShape& p, double peak, const DeviceModel& device) {
   const double share = device.multiprocessors == 0 ? 1 : share_of_rate(p, device.multiprocessors);
-  return 2 * p.groups * p.m * p.n * p.k / (peak * device.matmul_fraction * share);
+  return 2 * p.groups * p.m * p.n * p.k /
+         (peak * device.matmul_fraction * std::min(share, device.sustained_fraction));
 }
 
 std::span<const std::int64_t> sizes_of(const Graph& graph, ValueId id) {

@@ -77,6 +77,21 @@ Link link_of(bool one_node, std::int64_t stride, const DeviceModel& device) {
   return link;
 }
 
+// Of the links' rate, with the protocol for small messages.
+constexpr double kSmallMessageRate = 0.25;
+
+// Returns the latency of one pass over a group with the protocol for small messages. The ranks of a
+// node are a chain. Nodes are a binary tree for reductions and broadcasts, and a ring otherwise.
+double small_hops_s(CollectiveKind kind, std::int64_t ranks, std::int64_t stride, const DeviceModel& device) {
+  const std::int64_t in_node =
+      std::min(ranks, std::max<std::int64_t>(1, device.ranks_per_node / std::max<std::int64_t>(stride, 1)));
+  const auto nodes = static_cast<double>((ranks + in_node - 1) / in_node);
+  const bool is_tree = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
+  const double within = static_cast<double>(in_node - 1) * (is_tree ? 1 : nodes);
+  const double between = is_tree ? std::ceil(std::log2(nodes)) : nodes - 1;
+  return within * device.within_node.small_hop_s + between * device.between_nodes.small_hop_s;
+}
+
 }  // namespace
 
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
@@ -84,8 +99,11 @@ double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks,
   if (ranks <= 1) return 0;
   const bool one_node = within_node(ranks, stride, device);
   const Link link = link_of(one_node, stride, device);
-  const double hops = static_cast<double>(ranks - 1) * (kind == CollectiveKind::all_reduce ? 2 : 1);
-  return sent_bytes(kind, bytes, ranks) / link.bytes_per_s + hops * link.hop_s;
+  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+  const double at_rate_s = sent_bytes(kind, bytes, ranks) / link.bytes_per_s;
+  const double ring_s = at_rate_s + passes * static_cast<double>(ranks - 1) * link.hop_s;
+  if (link.small_hop_s == 0) return ring_s;
+  return std::min(ring_s, at_rate_s / kSmallMessageRate + passes * small_hops_s(kind, ranks, stride, device));
 }
 
 GroupShape group_shape(const Graph& graph, const Collective& collective) {
@@ -104,10 +122,10 @@ GroupShape group_shape(const Graph& graph, const Collective& collective) {
 
 double collective_seconds(const Graph& graph, const Node& node, const GroupShape& shape,
                           const DeviceModel& device) {
-  const double rate = facts(node.op).effect == Effect::host_sync ? device.exchange_fraction : 1;
-  return collective_seconds(collective_of(node)->kind, collective_bytes(graph, node), shape.ranks, device,
-                            shape.stride) /
-         rate;
+  const double seconds = collective_seconds(collective_of(node)->kind, collective_bytes(graph, node),
+                                            shape.ranks, device, shape.stride);
+  if (facts(node.op).effect != Effect::host_sync) return seconds;
+  return seconds / device.exchange_fraction + device.exchange_s;
 }
 
 double message_seconds(double bytes, std::int64_t from, std::int64_t to, const DeviceModel& device) {

@@ -5,12 +5,15 @@
 // its results to it once: no data remains in a cache between ops, and no ops are fused. A node
 // takes the longest of three times: its floating-point operations at the rate of a matrix product
 // of its shape (or of attention of its length), its bytes at the rate of large copies, and one
-// launch. Views, waits and allocations take no time. Not modelled: clocks under a power limit.
+// launch. Views, waits and allocations take no time. Products and attention keep the share of their
+// rate that the power limit sustains.
 //
 // In a ring, n ranks pass pieces around. So a gather or reduce-scatter of S bytes in total moves (n
 // - 1) / n * S through each rank in n - 1 hops, and an all-reduce twice that. Ranks of one node use
 // its own links. A group that spans nodes runs at the rate at which all network cards of a node
-// receive data together.
+// receive data together. Small messages have a protocol with cheaper hops at a quarter of the rate,
+// in which reductions and broadcasts go over nodes in a tree, as in NCCL. A collective takes the
+// faster of the two.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +62,7 @@ struct GroupShape {
 // mesh does not have has the number of ranks of the node, or 2, at stride 1.
 GroupShape group_shape(const Graph& graph, const Collective& collective);
 // Returns the time of a collective of the graph in a group of this shape. If the host waits for its
-// sizes, it runs at DeviceModel::exchange_fraction of the rate.
+// sizes, it runs at DeviceModel::exchange_fraction of the rate, and the wait is added.
 double collective_seconds(const Graph& graph, const Node& node, const GroupShape& shape,
                           const DeviceModel& device);
 // Returns the time of a message between two ranks if each rank between them sends one as far.

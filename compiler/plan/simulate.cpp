@@ -63,9 +63,13 @@ class Simulator {
           compute(node);
       }
     }
-    for (const auto& [key, totals] : estimate_.collectives) estimate_.exposed_s += totals.exposed_s;
-    estimate_.slowed_s =
-        device_.contention * std::max(0.0, estimate_.communication_s() - estimate_.exposed_s);
+    double hidden_bytes = 0;
+    for (const auto& [key, totals] : estimate_.collectives) {
+      estimate_.exposed_s += totals.exposed_s;
+      if (totals.seconds > totals.exposed_s)
+        hidden_bytes += totals.sent_bytes * (1 - totals.exposed_s / totals.seconds);
+    }
+    estimate_.slowed_s = memory_seconds(device_.contention * hidden_bytes, device_);
     estimate_.step_s = clock_.now_s() + estimate_.slowed_s;
     return estimate_;
   }

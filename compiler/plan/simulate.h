@@ -7,8 +7,9 @@
 // collective is hidden. There are two lanes of communication, the links within a node and those
 // between nodes, which all groups share. Copies to the host and copies from it have a lane each.
 //
-// A hidden collective still takes multiprocessors and memory bandwidth from compute: a share of the
-// hidden time (DeviceModel::contention) is added to the step.
+// A hidden collective still takes multiprocessors and memory bandwidth from compute. Each byte that
+// it sends costs compute DeviceModel::contention bytes of memory traffic, whose time is added to the
+// step.
 #pragma once
 
 #include <array>

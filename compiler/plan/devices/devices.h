@@ -4,25 +4,33 @@
 // Figures for one GPU (bf16 dense, without sparsity; links and network each way). All but memory
 // are the makers':
 //
-//   name       TFLOP/s bf16, fp8, fp32   memory           SMs   GPUs a link, GB/s   network   host
-//   a100-40gb     312     -   19.5   39.38 GiB  1.555 TB/s  108     8         300     200 Gb/s   PCIe 4
-//   a100-80gb     312     -   19.5   79.15 GiB  2.039 TB/s  108     8         300     200 Gb/s   PCIe 4
-//   h100-pcie     756  1513   51     79.1 GiB   2.0 TB/s    114     8  PCIe 5, 64     400 Gb/s   PCIe 5
-//   h100          989  1979   67     79.1 GiB   3.35 TB/s   132     8         450     400 Gb/s   PCIe 5
-//   h100-96gb     989  1979   67     95 GiB     2.4 TB/s    132     8         450     400 Gb/s   PCIe 5
-//   h200          989  1979   67    139.8 GiB   4.8 TB/s    132     8         450     400 Gb/s   PCIe 5
-//   b200         2250  4500   75    178.3 GiB   7.7 TB/s    148     8         900     400 Gb/s   PCIe 5
-//   gb200        2500  5000   80    184.3 GiB   8.0 TB/s    148    72         900     400 Gb/s   C2C 450
-//   gb300        2500  5000   80    276.5 GiB   8.0 TB/s    160    72         900     800 Gb/s   C2C 450
+//   name        TFLOP/s bf16, fp8, fp32   memory           SMs   GPUs a link, GB/s   network   host
+//   a100-40gb      312     -   19.5   39.38 GiB  1.555 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   a100-80gb      312     -   19.5   79.15 GiB  2.039 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   h100-pcie      756  1513   51     79.1 GiB   2.0 TB/s    114     8  PCIe 5, 64     400 Gb/s   PCIe 5
+//   h100           989  1979   67     79.1 GiB   3.35 TB/s   132     8         450     400 Gb/s   PCIe 5
+//   h100-96gb      989  1979   67     95 GiB     2.4 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   h20            148   296   44     95 GiB     4.0 TB/s     78     8         450     400 Gb/s   PCIe 5
+//   h200           989  1979   67    139.8 GiB   4.8 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   b200          2250  4500   75    178.3 GiB   7.7 TB/s    148     8         900     400 Gb/s   PCIe 5
+//   b300          2250  4500   75    267 GiB     7.7 TB/s    148     8         900     800 Gb/s   PCIe 5
+//   gb200         2500  5000   80    184.3 GiB   8.0 TB/s    148    72         900     400 Gb/s   C2C 450
+//   gb300         2500  5000   80    276.5 GiB   8.0 TB/s    160    72         900     800 Gb/s   C2C 450
+//   l40s           362   733   91.6   44.4 GiB   0.864 TB/s  142     8  PCIe 4, 32     200 Gb/s   PCIe 4
+//   rtx4090        165   330   82.6   23.64 GiB  1.008 TB/s  128     8  PCIe 4, 32     100 Gb/s   PCIe 4
+//   rtxpro6000     504  1008  126     94.9 GiB   1.792 TB/s  188     8  PCIe 5, 64     400 Gb/s   PCIe 5
+//   gb10           125   250   31    119.6 GiB   0.273 TB/s   48     1           -     200 Gb/s   memory
 //
 // From NVIDIA's data sheets: A100 Tensor Core GPU (SXM, 2022), H100 Tensor Core GPU (SXM5 and
-// PCIe), H200 Tensor Core GPU, HGX B200 and GB200 NVL72 (2025), GB300 NVL72 (2025); multiprocessors
-// from the white papers of the architectures; network from the DGX user guides of the systems, one
-// card a GPU. Memory is the amount that CUDA reports to programs (totalGlobalMem), the least in
-// logs of PyTorch: an "80 GB" H100 has 79.1 GiB, which is 85 GB. h100-96gb is the part of
-// torchtitan's published runs, "H100 with 96 GB HBM2e, 2.4 TB/s, 500 W" (its docs/benchmarks). In
-// servers of PCIe cards the GPUs communicate over PCIe; bridges between two of them are not
-// modelled.
+// PCIe), H20, H200 Tensor Core GPU, HGX B200 and GB200 NVL72 (2025), HGX B300 and GB300 NVL72
+// (2025), L40S (2023), RTX PRO 6000 Blackwell (2025), DGX Spark (2025: 1,000 TFLOP/s of sparse fp4,
+// an eighth of it in bf16); RTX 4090 from the white paper of Ada, with sums in fp32. Multiprocessors
+// are from the white papers of the architectures; network from the DGX user guides of the systems,
+// one card a GPU, and an assumption for l40s, rtx4090 and rtxpro6000. Memory is the amount that CUDA
+// reports to programs (totalGlobalMem), the least in logs of PyTorch: an "80 GB" H100 has 79.1 GiB,
+// which is 85 GB. h100-96gb is the part of torchtitan's published runs, "H100 with 96 GB HBM2e, 2.4
+// TB/s, 500 W" (its docs/benchmarks). In servers of PCIe cards the GPUs communicate over PCIe;
+// bridges between two of them are not modelled.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +43,13 @@ namespace rondo::ir {
 
 struct Link {
   double bytes_per_s = 0;  // through each rank, with large messages
-  double hop_s = 0;        // latency from one rank to the next
+  double hop_s = 0;        // latency from one rank to the next at that rate
+  double small_hop_s = 0;  // latency of the protocol for small messages; 0: there is none
 };
 
 struct DeviceModel {
   std::string_view name;      // "h200"
+  std::string_view also;      // another name that people type; "": none
   std::string_view what;      // full name: "NVIDIA H200 SXM, 141 GB"
   std::string_view reported;  // name in the driver: "NVIDIA H200"; "": unknown
   bool is_gpu = true;
@@ -49,8 +59,11 @@ struct DeviceModel {
   double peak_16bit_flops_per_s = 0;
   double peak_fp32_flops_per_s = 0;
   double peak_memory_bytes_per_s = 0;
-  int multiprocessors = 0;                // for the tiles of a product; 0: all shapes have one rate
-  double matmul_fraction = 1;             // of the peak, with full tiles
+  int multiprocessors = 0;     // for the tiles of a product; 0: all shapes have one rate
+  double matmul_fraction = 1;  // of the peak, with full tiles
+  // The share of the rates above and of attention that the power limit sustains in a step. Products
+  // that are slower for their shape are not slowed.
+  double sustained_fraction = 1;
   double float8_fraction = 1;             // of the peak, with a scale per matrix or row
   double float8_blocks_fraction = 0;      // of the peak, with scales of 128 elements; 0: none
   double attention_forward_fraction = 1;  // of the peak, with a long sequence
@@ -64,7 +77,8 @@ struct DeviceModel {
   Link within_node;
   Link between_nodes;            // for all ranks of a node together
   double exchange_fraction = 1;  // of the links' rate, if the host waits for sizes
-  double contention = 0;         // share of a hidden collective's time that compute loses
+  double exchange_s = 0;         // the wait of the host in such an exchange
+  double contention = 0;         // bytes of memory traffic that compute loses for each hidden byte sent
   double host_bytes_per_s = 0;   // between device memory and host memory, each way
 };
 
@@ -74,7 +88,7 @@ bool scale_rate(DeviceModel& device, std::string_view what, double factor);
 
 // Returns the devices in the order of the table, then "cpu".
 std::span<const DeviceModel> device_models();
-// Returns a device by its name or its name in the driver, or nullptr.
+// Returns a device by one of its names or its name in the driver, or nullptr.
 const DeviceModel* find_device_model(std::string_view name);
 // Returns the device for the decisions of passes: an H200 for every GPU, so that all ranks decide
 // alike.

@@ -42,7 +42,7 @@ const std::string kEnd = "return\n  y = %4\n  z = %3\n";
 
 }  // namespace
 
-TEST_CASE("hidden communication takes a share of its time from compute, and exposed communication none") {
+TEST_CASE("hidden bytes cost compute memory traffic, and exposed ones none") {
   DeviceModel device = slow_device();
   device.contention = 0.5;
   const auto run = [&](const std::string& nodes) {
@@ -50,18 +50,21 @@ TEST_CASE("hidden communication takes a share of its time from compute, and expo
         parse("graph g\nparameter %0: f32[250] w\nbatch %1: f32[500] x\nforward layers.0\n" + nodes, "x.ir");
     return simulate(graph, device, {{"dp", {4, 1}}});
   };
-  const StepEstimate hidden = run(kGather + kWork + kWait + kEnd);  // 3 ms during 4
+  const StepEstimate hidden = run(kGather + kWork + kWait + kEnd);  // 3000 bytes in 3 ms, during 4
   CHECK(hidden.slowed_s == Approx(1.5e-3));
   CHECK(hidden.step_s == Approx(5.5e-3));
   const StepEstimate half_hidden = run(kGather + kShortWork + kWait + kEnd);  // 2 of 3 ms
   CHECK(half_hidden.exposed_s == Approx(1e-3));
   CHECK(half_hidden.slowed_s == Approx(1e-3));
   CHECK(half_hidden.step_s == Approx(2e-3 + 1e-3 + 1e-3));
+  device.within_node.bytes_per_s = 0.75e6;  // hidden for longer, a byte costs as much
+  CHECK(run(kGather + kWork + kWait + kEnd).slowed_s == Approx(1.5e-3));
 }
 
-TEST_CASE("an exchange for whose sizes the host waits runs at its own share of the links") {
+TEST_CASE("an exchange for whose sizes the host waits runs at its own share of the links, after the wait") {
   DeviceModel device = slow_device();
   device.exchange_fraction = 0.1;
+  device.exchange_s = 1e-3;
   const auto exposed_s = [&](const DeviceModel& on, const std::string& op) {
     const Graph graph =
         parse("graph g\nparameter %0: f32[250] w\nbatch %1: i64[4] counts\nforward layers.0\n  " + op +
@@ -71,7 +74,7 @@ TEST_CASE("an exchange for whose sizes the host waits runs at its own share of t
   };
   const std::string exchange =
       "%2: f32[250] = rondo.all_to_all_tokens.default(%0, %1, %1, %1, false, 250, \"ep\")";
-  CHECK(exposed_s(device, exchange) == Approx(10 * exposed_s(slow_device(), exchange)));
+  CHECK(exposed_s(device, exchange) == Approx(1e-3 + 10 * exposed_s(slow_device(), exchange)));
 }
 
 TEST_CASE(
@@ -95,7 +98,8 @@ TEST_CASE(
   const DeviceModel& h200 = *find_device_model("h200");
   const double alone =
       collective_seconds(CollectiveKind::all_to_all, collective_bytes(graph, graph.nodes[1]), 4, h200, 2);
-  CHECK(collective_seconds(graph, graph.nodes[1], shape(1), h200) == Approx(alone / h200.exchange_fraction));
+  CHECK(collective_seconds(graph, graph.nodes[1], shape(1), h200) ==
+        Approx(alone / h200.exchange_fraction + h200.exchange_s));
 }
 
 TEST_CASE("a collective is hidden by enough work") {
