@@ -13,11 +13,12 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Quantizes both operands and multiplies rows of each run by the transpose of its matrix, b [E, M, K].
-Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options,
-                      bool fast_accumulation) {
+// Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is slower
+// than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
+Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options) {
   return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends),
                            quantize_float8(b, {1, 0}, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
-                           rows.scalar_type(), fast_accumulation, options.emulate);
+                           rows.scalar_type(), /*fast_accumulation=*/true, options.emulate);
 }
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
@@ -52,15 +53,13 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends,
 Tensor grouped_output(const Tensor& x, const Tensor& weight, const Tensor& ends, bool inputs_first,
                       const std::optional<Float8Options>& options) {
   if (!options) return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
-  return float8_product(x, inputs_first ? weight.transpose(1, 2) : weight, ends, *options,
-                        /*fast_accumulation=*/true);
+  return float8_product(x, inputs_first ? weight.transpose(1, 2) : weight, ends, *options);
 }
 
 Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Tensor& ends, bool inputs_first,
                           const std::optional<Float8Options>& options) {
   if (!options) return grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
-  return float8_product(gradient, inputs_first ? weight : weight.transpose(1, 2), ends, *options,
-                        /*fast_accumulation=*/false);
+  return float8_product(gradient, inputs_first ? weight : weight.transpose(1, 2), ends, *options);
 }
 
 // A transposed gradient would be copied to the layout of the weight.

@@ -374,7 +374,7 @@ void time_float8_experts(Times& times, bool emulate) {
     times.time("float8_grouped_mm" + of + (fast ? ", fast sums" : ""), flops, 0,
                [&] { float8_grouped_mm(rows_of_x, by_outputs, ends, at::kBFloat16, fast, emulate); });
   times.time("float8_grouped_mm" + of + ", of the input", flops, 0,
-             [&] { float8_grouped_mm(rows_of_grad, by_inputs, ends, at::kBFloat16, false, emulate); });
+             [&] { float8_grouped_mm(rows_of_grad, by_inputs, ends, at::kBFloat16, true, emulate); });
   times.time("quantize_float8_runs of rows", 0, 1.5 * static_cast<double>(x.nbytes()),
              [&] { quantize_float8_runs(x, ends); });
   times.time("quantize_float8 of experts", 0, moved, [&] { quantized(weight); });
