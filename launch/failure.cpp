@@ -153,6 +153,13 @@ std::string describe(const Failure& failure, int world_size, int nodes) {
                                  failure.local_rank, nodes > 1 ? ", " : "", node, failure.pid,
                                  failure.signal > 0 ? "was killed by" : "ended with", cause_of(failure));
   if (world_size > 1) text += "; the other ranks were stopped";
+  if (failure.signal == SIGKILL)
+    text +=
+        "\n  the kernel kills a process in this way when memory runs out, in the machine or its cgroup "
+        "(`dmesg` "
+        "tells); so do a scheduler and `kill -9`";
+  if (failure.saved >= 0)
+    text += fmt::format("\n  the last checkpoint is step {}, where the same command resumes", failure.saved);
   if (!failure.message.empty()) text += "\n  its message: " + failure.message;
   if (!failure.log.empty()) text += "\n  its log: " + failure.log;
   return text;
