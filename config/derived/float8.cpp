@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "config/derived/batch.h"
 #include "models/parts/model_spec.h"
+#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {
@@ -92,17 +94,21 @@ std::vector<std::string> left_out(const JobConfig& config) {
   return left_out(config, linear_layers(config), why_not_float8);
 }
 
-bool names_a_module(const JobConfig& config, const std::string& name) {
-  const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
-  return std::any_of(all.begin(), all.end(), [&](const ParameterRule& rule) {
-    return module_of(rule).find(name) != std::string::npos;
-  });
-}
-
 // Returns the name for quantize.linear.float8.filter_fqns that excludes a module in all layers.
 std::string name_in_layers(const std::string& module) {
   constexpr std::string_view kLayers = "layers.";
   return module.starts_with(kLayers) ? module.substr(module.find('.', kLayers.size()) + 1) : module;
+}
+
+// Returns the names that a filter may mean: "output", "attention.wq", "wq".
+std::vector<std::string> names_for_filters(const std::vector<ParameterRule>& rules) {
+  std::set<std::string> names;
+  for (const ParameterRule& rule : rules) {
+    const std::string module = name_in_layers(module_of(rule));
+    names.insert(module);
+    names.insert(module.substr(module.rfind('.') + 1));
+  }
+  return {names.begin(), names.end()};
 }
 
 using BrokenRules = std::vector<BrokenRule>;
@@ -268,9 +274,6 @@ std::string float8_summary(const JobConfig& config) {
   std::string text = fmt::format("float8: {}, {} of {} linear layers", in_words(*options),
                                  float8_weights(config).size(), linear_layers(config).size());
   for (const std::string& modules : left_out(config)) text += "; not " + modules;
-  for (const std::string& name : config.float8_linear.filter_fqns)
-    if (name != kAutomatic && !names_a_module(config, name))
-      text += fmt::format("; \"{}\" names no module", name);
   return text;
 }
 
@@ -282,6 +285,22 @@ std::string float8_expert_summary(const JobConfig& config) {
                                  float8_experts(config).size(), all.size());
   for (const std::string& modules : left_out(config, all, why_not_float8_experts)) text += "; not " + modules;
   return text;
+}
+
+std::vector<std::string> float8_warnings(const JobConfig& config) {
+  std::vector<std::string> warnings;
+  if (!float8_options(config)) return warnings;
+  const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
+  for (const std::string& name : config.float8_linear.filter_fqns) {
+    const auto has_name = [&](const ParameterRule& rule) { return is_named({name}, rule); };
+    if (name == kAutomatic || std::any_of(all.begin(), all.end(), has_name)) continue;
+    // Names in other programs for the head of the model.
+    const bool head = name == "lm_head" || name == "head";
+    warnings.push_back(
+        fmt::format("{}: \"{}\" names no module of this model, so it keeps none in its precision{}", kFilter,
+                    name, head ? " (did you mean output?)" : did_you_mean(name, names_for_filters(all))));
+  }
+  return warnings;
 }
 
 }  // namespace rondo

@@ -37,5 +37,8 @@ std::string float8_summary(const JobConfig& config);
 // layers.1.moe.experts.w2, layers.1.moe.experts.w3 (not named by quantize.grouped_mm.float8.fqns)",
 // or "" without float8 for experts.
 std::string float8_expert_summary(const JobConfig& config);
+// Returns a line for each name in quantize.linear.float8.filter_fqns that names no module. Lists of
+// torchtitan may have names of other models, so they are not refused.
+std::vector<std::string> float8_warnings(const JobConfig& config);
 
 }  // namespace rondo

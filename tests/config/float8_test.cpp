@@ -12,6 +12,7 @@
 using Catch::Matchers::ContainsSubstring;
 using rondo::float8_expert_summary;
 using rondo::float8_summary;
+using rondo::float8_warnings;
 using rondo::load_config;
 using rondo::load_text;
 using rondo::message_of;
@@ -56,13 +57,20 @@ TEST_CASE(
   CHECK_THAT(large("rowwise"), ContainsSubstring("(too small to be faster)"));
 }
 
-TEST_CASE("a name that is no part of a module's is told") {
-  CHECK(float8_summary(load_text(kFloat8 + "quantize.linear.float8.filter_fqns = [\"outptu\"]\n")) ==
-        "float8: tensorwise, emulated, 43 of 43 linear layers; \"outptu\" names no module");
-  CHECK_THAT(
-      float8_summary(load_text(kFloat8 + "model.name = \"deepseek_v3\"\nquantize.linear.float8.filter_fqns = "
-                                         "[\"router.gate\"]\n")),
-      !ContainsSubstring("names no module"));
+TEST_CASE("a float8 filter that names no module gets a warning with the nearest name") {
+  const auto warning = [](const std::string& name) {
+    const auto warnings = float8_warnings(
+        load_text(kFloat8 + "quantize.linear.float8.filter_fqns = [\"" + name + "\", \"attention.wq\"]\n"));
+    return warnings.size() == 1 ? warnings[0] : std::to_string(warnings.size());
+  };
+  CHECK_THAT(warning("outptu"), ContainsSubstring("\"outptu\" names no module of this model") &&
+                                    ContainsSubstring("(did you mean output?)"));
+  CHECK_THAT(warning("lm_head"), ContainsSubstring("(did you mean output?)"));
+  CHECK_THAT(warning("attention.wqq"), ContainsSubstring("(did you mean attention.wq?)"));
+  CHECK(float8_warnings(load_text(kFloat8 +
+                                  "model.name = \"deepseek_v3\"\nquantize.linear.float8.filter_fqns = "
+                                  "[\"router.gate\"]\n"))
+            .empty());
 }
 
 TEST_CASE("GPUs have products of float8 from Ada on, and in blocks of 128 on Hopper alone") {

@@ -100,6 +100,7 @@ void Report::log_training(const RunCosts& costs) {
                        threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
   for (const std::string& float8 : {float8_summary(config_), float8_expert_summary(config_)})
     if (!float8.empty()) log_line(float8);
+  for (const std::string& warning : float8_warnings(config_)) log_warning(warning);
   const Checkpoint& c = config_.checkpoint;
   log_line(fmt::format("run folder: {}; {}", folder_.path().string(),
                        !c.enable     ? "nothing is saved (checkpoint.enable)"
