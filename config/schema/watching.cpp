@@ -22,6 +22,9 @@ const Fields& Metrics::fields() {
       field("prometheus_file", &Metrics::prometheus_file,
             "file for the numbers of the latest console line in Prometheus's text format, for "
             "node_exporter's textfile collector (NAME.prom); empty: none"),
+      field("peak_tflops", &Metrics::peak_tflops,
+            "dense bf16 peak of one device, for mfu; 0: the maker's figure of a known GPU, no mfu otherwise",
+            {.minimum = 0, .maximum = 1e6, .unit = "TFLOP/s"}),
   };
   return list;
 }

@@ -20,6 +20,7 @@ struct Metrics {
   Verbosity verbosity = Verbosity::normal;
   bool enable_csv = false;      // metrics.csv in job.dump_folder
   std::string prometheus_file;  // "": none
+  double peak_tflops = 0;       // 0: of the table of GPUs
   static const Fields& fields();
 };
 

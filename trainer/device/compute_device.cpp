@@ -55,6 +55,7 @@ void require_float8(const JobConfig& config, const GpuFacts& gpu) {
 
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
   ComputeDevice result;
+  if (config.metrics.peak_tflops > 0) result.peak_flops = config.metrics.peak_tflops * 1e12;
   if (device_of(config) == TargetDevice::cpu) {
     result.memory_bytes = read_machine().memory_bytes;
     result.tensor_bytes = result.memory_bytes / environment.local_world_size;

@@ -113,6 +113,7 @@ void Report::log_training(const RunCosts& costs) {
                           {"layout", costs.mesh.text()},
                           {"tokens_per_step", tokens}});
   const ComputeDevice& d = costs.device;
+  if (const std::string peak = peak_line(config_, d.peak_flops, d.name); !peak.empty()) log_line(peak);
   if (d.device.is_cpu()) {
     const Machine machine = read_machine();
     log_line(fmt::format("device: {}, {}", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model,

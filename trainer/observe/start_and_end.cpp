@@ -120,6 +120,16 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
   return lines;
 }
 
+std::string peak_line(const JobConfig& config, std::optional<double> peak_flops, const std::string& gpu) {
+  if (peak_flops)
+    return fmt::format(
+        "peak: {:g} TFLOP/s a rank for mfu, {}", *peak_flops * 1e-12,
+        config.metrics.peak_tflops > 0 ? "by metrics.peak_tflops" : "the maker's figure for dense bf16");
+  if (gpu.empty()) return "";
+  return fmt::format(
+      "peak: \"{}\" is not in the table of GPUs, so mfu is not reported; set metrics.peak_tflops", gpu);
+}
+
 std::string learning_rate_line(const JobConfig& config, const ScheduleStart& start) {
   const std::int64_t last = config.training.steps;
   std::string text = "learning rate:";

@@ -25,6 +25,10 @@ struct RunTokens {
 std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
                                     const DataSummary* validation, const RunTokens& tokens);
 
+// Returns the peak that mfu refers to and its origin. `gpu`: its name; "" on the CPU, whose peak is
+// mentioned only if it is set.
+std::string peak_line(const JobConfig& config, std::optional<double> peak_flops, const std::string& gpu);
+
 // Where the schedule of a run starts or continues.
 struct ScheduleStart {
   std::int64_t step = 0;           // steps that are done

@@ -29,6 +29,18 @@ RunLog log_of(const std::vector<double>& losses) {
   return log;
 }
 
+TEST_CASE("the peak that mfu refers to is said at the start, and an unknown GPU names the key that sets it") {
+  JobConfig config;
+  CHECK(peak_line(config, std::nullopt, "").empty());
+  CHECK(peak_line(config, 989e12, "NVIDIA H100 80GB HBM3") ==
+        "peak: 989 TFLOP/s a rank for mfu, the maker's figure for dense bf16");
+  CHECK(peak_line(config, std::nullopt, "NVIDIA H800") ==
+        "peak: \"NVIDIA H800\" is not in the table of GPUs, so mfu is not reported; set "
+        "metrics.peak_tflops");
+  config.metrics.peak_tflops = 125;
+  CHECK(peak_line(config, 125e12, "") == "peak: 125 TFLOP/s a rank for mfu, by metrics.peak_tflops");
+}
+
 }  // namespace
 
 TEST_CASE("data is reported in documents, tokens and epochs") {
