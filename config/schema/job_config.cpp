@@ -311,6 +311,8 @@ const Fields& Debug::fields() {
       field("hash_every", &Debug::hash_every,
             "steps between hashes of the whole state in the metrics; 0: never",
             {.minimum = 0, .maximum = kMaxSteps, .unit = "steps"}),
+      field("exceed_memory", &Debug::exceed_memory,
+            "start although a rank's memory plan exceeds the memory that the rank may have"),
   };
   return list;
 }

@@ -142,6 +142,7 @@ struct Debug {
   std::int64_t seed = 42;
   bool deterministic = false;
   std::int64_t check_replicas_every = 50, hash_every = 0;  // 0: never
+  bool exceed_memory = false;
   static const Fields& fields();
 };
 

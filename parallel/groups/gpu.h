@@ -18,9 +18,11 @@ c10::Device take_gpu(int local_rank, int local_world_size);
 struct GpuFacts {
   std::string name;               // "NVIDIA H200"
   std::int64_t memory_bytes = 0;  // total
+  std::int64_t free_bytes = 0;    // at the call; other processes may use some of the total
   int major = 0, minor = 0;       // compute capability
   std::string uuid;               // 16 bytes
 };
+// REQUIRES: `device` is the current one (take_gpu).
 GpuFacts gpu_facts(c10::Device device);
 
 // Returns the peak of the bytes allocated through LibTorch's caching allocator since the

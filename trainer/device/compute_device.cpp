@@ -58,7 +58,8 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   if (config.metrics.peak_tflops > 0) result.peak_flops = config.metrics.peak_tflops * 1e12;
   if (device_of(config) == TargetDevice::cpu) {
     result.memory_bytes = read_machine().memory_bytes;
-    result.tensor_bytes = result.memory_bytes / environment.local_world_size;
+    result.room = memory_room(environment.local_world_size);
+    result.tensor_bytes = result.room.bytes;
     return result;
   }
   check_nccl(environment.world_size);
@@ -74,7 +75,8 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   result.name = facts.name;
   result.memory_bytes = facts.memory_bytes;
   result.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;
-  if (const ir::DeviceModel* model = ir::find_device_model(facts.name))
+  result.room = {facts.free_bytes, "free on its GPU"};
+  if (const ir::DeviceModel* model = ir::find_device_model(facts.name); model && !result.peak_flops)
     result.peak_flops = model->peak_16bit_flops_per_s;
   return result;
 }

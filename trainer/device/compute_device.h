@@ -9,6 +9,7 @@
 
 #include "config/schema/job_config.h"
 #include "launch/rendezvous/environment.h"
+#include "support/machine/memory_room.h"
 
 namespace rondo {
 
@@ -17,7 +18,9 @@ struct ComputeDevice {
   std::string name;               // "NVIDIA H200"; empty on the CPU
   std::int64_t memory_bytes = 0;  // of the GPU, or of the machine
   std::int64_t tensor_bytes = 0;  // the part that tensors of this rank can use
-  // Dense bf16, per second; nullopt if unknown, as for every CPU.
+  MemoryRoom room = {};           // the memory that this rank may have at its start
+  // Dense bf16, per second: metrics.peak_tflops, or else the maker's; nullopt if unknown, as for
+  // every CPU.
   std::optional<double> peak_flops = {};
 
   TargetDevice type() const { return device.is_cuda() ? TargetDevice::cuda : TargetDevice::cpu; }

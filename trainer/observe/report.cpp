@@ -177,9 +177,8 @@ void Report::log_compiled(const StepProgram& functions) {
   if (graphs.empty()) return log_line("compiled: nothing, the step runs eagerly (compile.enable = false)");
   log_line(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
                        name_of(config_.compile.executor)));
-  log_line(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
-                       size_text(costs_.device.memory_bytes),
-                       costs_.device.device.is_cpu() ? "machine" : "GPU"));
+  log_line(fmt::format("memory: {} planned for a rank, {} {}", size_text(planned),
+                       size_text(costs_.device.room.bytes), costs_.device.room.where));
   if (costs_.mesh.degree(kStageAxes) > 1 && steps[0]->graph().mesh.axes.empty())
     log_warning(
         "collectives are not checked by types of sharding: the ranks of experts do not nest with those of "

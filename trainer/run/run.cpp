@@ -9,14 +9,20 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "compiler/ops/segments.h"
 #include "config/derived/paths.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/nccl.h"
 #include "support/crash_report.h"
+#include "support/error.h"
 #include "support/files/input_file.h"
 #include "support/log.h"
+#include "support/text/size_text.h"
 #include "support/version.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/step/from_config.h"
@@ -51,6 +57,40 @@ void agree_on_repeats(Run& run, const Telemetry& telemetry) {
       static_cast<double>(planned_memory(program).total_bytes()) / (1 << 30),
       static_cast<double>(run.device.tensor_bytes) / (1 << 30)));
   program.drop_repeat();
+}
+
+// Returns the three largest parts: "optimizer 59.9 GiB, parameters 29.9 GiB, head 4.0 GiB".
+std::string largest_parts(const PlannedMemory& memory) {
+  std::vector<std::pair<std::int64_t, std::string_view>> parts;
+  for (std::size_t i = 0; i < memory.input_bytes.size(); ++i)
+    parts.emplace_back(memory.input_bytes[i], ir::input_category_name(static_cast<ir::InputKind>(i)));
+  for (std::size_t i = 0; i < memory.report.peak_bytes.size(); ++i)
+    parts.emplace_back(memory.report.peak_bytes[i], ir::category_name(static_cast<ir::StorageCategory>(i)));
+  std::sort(parts.rbegin(), parts.rend());
+  std::string text;
+  for (std::size_t i = 0; i < 3; ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", parts[i].second, size_text(parts[i].first));
+  return text;
+}
+
+void refuse_excess(const Run& run, const Telemetry& telemetry) {
+  const PlannedMemory memory = planned_memory(*run.program);
+  const MemoryRoom& room = run.device.room;
+  if (room.bytes == 0 || memory.total_bytes() <= room.bytes) return;
+  const std::string excess =
+      fmt::format("a step needs {} of a rank's memory, more than the {} {}: {}",
+                  size_text(memory.total_bytes()), size_text(room.bytes), room.where, largest_parts(memory));
+  if (run.config.debug.exceed_memory) return telemetry.warn(excess + " (debug.exceed_memory)");
+  const bool activations = memory.total_bytes() - memory.arena_bytes <= room.bytes;
+  throw Error(ExitCode::resources,
+              fmt::format("{}. {}; `rondo plan` searches for ways to fit, and debug.exceed_memory = true "
+                          "starts all the same",
+                          excess,
+                          activations ? "Lower training.local_batch_size or training.seq_len, or set "
+                                        "activation_checkpoint.mode = \"full\""
+                                      : "The state alone needs more ranks "
+                                        "(parallelism.data_parallel_shard_degree), more memory or a smaller "
+                                        "model"));
 }
 
 }  // namespace
@@ -144,6 +184,7 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
                                                run.device.device);
   compare_settings(run.settings(), *run.groups);
   agree_on_repeats(run, telemetry);
+  refuse_excess(run, telemetry);
   compare_collectives(run.program->all(), run.layout.mesh, *run.groups);
   run.groups->add(process_groups(config, run.layout, run.pipeline, rank));
   name_crash_file(run);

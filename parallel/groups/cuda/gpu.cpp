@@ -54,8 +54,14 @@ c10::Device take_gpu(int local_rank, int local_world_size) {
 GpuFacts gpu_facts(c10::Device device) {
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index()));
-  return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
-          properties.minor, std::string(properties.uuid.bytes, sizeof properties.uuid.bytes)};
+  std::size_t free = 0, total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {.name = properties.name,
+          .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
+          .free_bytes = static_cast<std::int64_t>(free),
+          .major = properties.major,
+          .minor = properties.minor,
+          .uuid = std::string(properties.uuid.bytes, sizeof properties.uuid.bytes)};
 }
 
 std::int64_t gpu_peak_bytes(c10::Device device) {
