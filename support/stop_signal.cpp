@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <utility>
 
 namespace rondo {
 namespace {
@@ -30,6 +32,27 @@ void install_stop_signals() {
 std::optional<int> stop_requested() {
   const int signal = requested.load();
   return signal == 0 ? std::nullopt : std::optional<int>(signal);
+}
+
+StopSignalWatch::StopSignalWatch(std::function<void(int signal)> action)
+    : action_(std::move(action)), thread_([this] { watch(); }) {}
+
+StopSignalWatch::~StopSignalWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void StopSignalWatch::watch() {
+  constexpr std::chrono::milliseconds kLookEvery{200};
+  while (!stop_requested()) {
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, kLookEvery, [this] { return ended_; })) return;
+  }
+  action_(*stop_requested());
 }
 
 }  // namespace rondo

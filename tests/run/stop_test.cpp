@@ -69,6 +69,52 @@ TEST_CASE("a stop signal saves the step that all ranks agree on and ends with 75
   check_goes_on(run);
 }
 
+TEST_CASE(
+    "a stop signal while weights are drawn ends the run with 75 before its first step, and it can start "
+    "again") {
+  const Words large = {"--model.dim=4096",     "--model.n_layers=8",    "--model.n_heads=32",
+                       "--model.n_kv_heads=8", "--training.steps=1000", "--debug.exceed_memory=true"};
+  const Place place;
+  const Mark mark;
+  Launch launcher(without_launch(place.launch(1, "run", kSavesAtTheEnd + large)), {mark.setting()});
+  REQUIRE(holds_soon(
+      [&] { return text_of(place / "run/events.jsonl").find("\"compiled\"") != std::string::npos; }));
+  launcher.signal(SIGTERM);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 75);
+  CHECK_THAT(end.out + end.err,
+             ContainsSubstring("stopped by signal 15 (SIGTERM) before the first step was done; nothing is "
+                               "lost, and the same command starts again"));
+  CHECK(mark.all_gone());
+  CHECK(place.exit_record("run")["exit_code"] == 75);
+  must_end_well(place.train("run", steps(1)));
+}
+
+TEST_CASE(
+    "a plan that exceeds ulimit -v ends the run with 9 before weights are drawn, unless "
+    "debug.exceed_memory") {
+  const Place place;
+  const Words large = {"--model.dim=32768", "--model.n_layers=1", "--model.n_heads=256",
+                       "--model.n_kv_heads=8"};
+  const auto limited = [&](const Words& flags) {
+    return run_program(Words{"/bin/sh", "-c", "ulimit -v 5000000; exec \"$0\" \"$@\"", kRondo} +
+                           place.train("run", large + flags),
+                       kRunTimeout_ms);
+  };
+  const ProgramResult refused = limited({});
+  INFO(refused.output);
+  CHECK(refused.exit_code == 9);
+  CHECK_THAT(refused.output, ContainsSubstring(" of a rank's memory, more than the ") &&
+                                 ContainsSubstring(" left by ulimit -v: optimizer ") &&
+                                 ContainsSubstring("The state alone needs more ranks") &&
+                                 ContainsSubstring("debug.exceed_memory = true starts all the same"));
+  const ProgramResult begun = limited({"--debug.exceed_memory=true"});  // its second tensor has 4 GiB
+  INFO(begun.output);
+  CHECK(begun.exit_code == 9);
+  CHECK_THAT(begun.output, ContainsSubstring("(debug.exceed_memory)") && ContainsSubstring("out of memory"));
+}
+
 TEST_CASE("a stop signal in a pipeline saves and ends with 75, and the pipeline resumes") {
   const Words pipeline = {"--parallelism.pipeline_parallel_degree=2"};
   SavingRun run(pipeline);

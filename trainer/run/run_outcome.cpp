@@ -59,20 +59,28 @@ bool is_hardware_failure(const c10::Error& error) {
                                                runtime_error->get_error_code()) != kHardwareErrors.end();
 }
 
+std::string last_checkpoint(const Reached& reached) {
+  return reached.checkpoint < 0 ? "there is no checkpoint"
+                                : fmt::format("the last checkpoint is step {}", reached.checkpoint);
+}
+
+bool saves(const JobConfig& config) { return config.checkpoint.enable && !config.checkpoint.load_only; }
+
 // Returns the outcome of a signal after which the ranks agreed on no step.
-RunOutcome interrupted(int signal, std::int64_t step) {
+RunOutcome interrupted(int signal, const Reached& reached, const JobConfig& config) {
+  if (!reached.agrees) return stopped_at_start(signal, reached, config);
   return {128 + signal, signal,
-          "stopped by " + describe(StopRequest::signal, signal) + " after step " + std::to_string(step) +
-              "; nothing was saved"};
+          fmt::format("stopped by {} after step {}, which is not saved; {}",
+                      describe(StopRequest::signal, signal), reached.step, last_checkpoint(reached))};
 }
 
 // Returns the outcome after a peer was lost. A peer that stops first breaks this rank's
 // collectives, so a stop request of this rank makes it a stop, not a failure. Collectives in flight
 // are recorded in both cases, since a launcher stops the remaining ranks.
-RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConfig& config,
+RunOutcome lost_peer(const std::string& reason, const Reached& reached, const JobConfig& config,
                      const RankEnvironment& environment) {
   const std::string details = write_comm_trace(config, environment, reason);
-  if (const auto signal = stop_requested()) return interrupted(*signal, step);
+  if (const auto signal = stop_requested()) return interrupted(*signal, reached, config);
   return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
 }
 
@@ -89,25 +97,34 @@ void write_exit_json(Report* report, const RunOutcome& end) {
 
 }  // namespace
 
-RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& config) {
+RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig& config) {
+  const bool requeues = saves(config) && signal != SIGINT;
+  return {
+      requeues ? static_cast<int>(ExitCode::requeue) : 128 + signal, signal,
+      fmt::format(
+          "stopped by {} before the first step was done; nothing is lost, and the same command {}",
+          describe(StopRequest::signal, signal),
+          reached.checkpoint < 0 ? "starts again" : fmt::format("resumes from step {}", reached.checkpoint))};
+}
+
+RunOutcome outcome_of(const Stop& stop, const Reached& reached, const JobConfig& config) {
   RunOutcome end;
-  end.reason = "stopped by " + describe(stop.request, stop.signal) + " after step " + std::to_string(step);
+  end.reason = fmt::format("stopped by {} after step {}", describe(stop.request, stop.signal), reached.step);
   if (stop.request == StopRequest::signal) end.signal = stop.signal;
-  const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
   if (stop.request == StopRequest::full_disk || stop.request == StopRequest::data) {
     end.exit_code = static_cast<int>(stop.code);
-    end.reason +=
-        (stop.details.empty() ? "" : ": " + stop.details) +
-        (stop.saved ? "; it is saved, and the same command resumes from there" : "; nothing was saved");
+    end.reason += (stop.details.empty() ? "" : ": " + stop.details) +
+                  (stop.saved ? "; it is saved, and the same command resumes from there"
+                              : fmt::format("; this step is not saved, and {}", last_checkpoint(reached)));
     return end;
   }
   if (stop.saved) {
     end.exit_code = static_cast<int>(ExitCode::requeue);
     end.reason += "; it is saved, and the same command resumes from there";
     if (stop.request == StopRequest::stop_file) end.reason += " once STOP is deleted";
-  } else if (saves) {
+  } else if (saves(config)) {
     end.exit_code = static_cast<int>(ExitCode::resources);
-    end.reason += "; the save failed, and the same command resumes from the previous checkpoint";
+    end.reason += fmt::format("; the save failed, and {}", last_checkpoint(reached));
     return end;
   } else {
     end.exit_code = static_cast<int>(ExitCode::do_not_requeue);
@@ -119,16 +136,18 @@ RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& conf
   return end;
 }
 
-RunOutcome outcome_of(const std::function<RunOutcome()>& body,
-                      const std::function<std::int64_t()>& steps_done, const JobConfig& config,
-                      const RankEnvironment& environment) {
+RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::function<Reached()>& reached,
+                      const JobConfig& config, const RankEnvironment& environment) {
   const auto internal = [](const std::string& reason) {
     return RunOutcome{static_cast<int>(ExitCode::internal), std::nullopt, reason};
   };
   try {
     return body();
   } catch (const Error& error) {
-    if (error.code() == ExitCode::peer) return lost_peer(error.what(), steps_done(), config, environment);
+    // Waits and reads that a signal interrupts throw.
+    if (const auto signal = stop_requested(); signal && !reached().agrees)
+      return stopped_at_start(*signal, reached(), config);
+    if (error.code() == ExitCode::peer) return lost_peer(error.what(), reached(), config, environment);
     return {static_cast<int>(error.code()), std::nullopt, error.what()};
   } catch (const c10::DistError& error) {
     if (const std::string full = lack_of_memory(error.what_without_backtrace()); !full.empty())
@@ -136,9 +155,9 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body,
               "the GPU is out of memory in a collective: " + full +
                   "; NCCL's buffers are not in the plan: leave more memory for them with a smaller batch or "
                   "another compile.memory_policy, or use fewer groups"};
-    return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
+    return lost_peer("lost contact with another rank after step " + std::to_string(reached().step) + ": " +
                          first_line(error.what_without_backtrace()),
-                     steps_done(), config, environment);
+                     reached(), config, environment);
   } catch (const c10::Error& error) {
     const std::string message = first_line(error.what_without_backtrace());
     const auto resources = [](const std::string& reason) {

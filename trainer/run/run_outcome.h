@@ -18,15 +18,17 @@ struct RunOutcome {
   std::string reason = "finished";
 };
 
-// Returns the outcome of a stop that all ranks agreed on after `step`.
-RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& config);
+// Returns the outcome of a stop that all ranks agreed on.
+RunOutcome outcome_of(const Stop& stop, const Reached& reached, const JobConfig& config);
+// Returns the outcome of a signal before the ranks agree on signals: no step is lost. The exit code
+// is 75 if the run saves checkpoints, since the same command trains as without the signal.
+RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig& config);
 
 // Returns the outcome of `body`, also when it throws. A peer that stops first breaks the
 // collectives of this rank. If this rank has a stop request as well, the outcome is a stop, not a
 // failure. Collectives in flight are written to a file (trainer/observe/comm_trace.h).
-RunOutcome outcome_of(const std::function<RunOutcome()>& body,
-                      const std::function<std::int64_t()>& steps_done, const JobConfig& config,
-                      const RankEnvironment& environment);
+RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::function<Reached()>& reached,
+                      const JobConfig& config, const RankEnvironment& environment);
 
 // Logs the outcome and writes it to the launcher's error file (torchrun's format) and, on rank 0,
 // to exit.json. `report`: nullptr on other ranks.

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "support/log.h"
 #include "trainer/step/from_config.h"
@@ -15,26 +17,40 @@
 namespace rondo {
 
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-                 std::chrono::steady_clock::time_point started,
-                 std::function<void(const std::string&)> on_hang)
+                 std::chrono::steady_clock::time_point started, EndsAtOnce ends)
     : started_(started),
-      on_hang_(std::move(on_hang)),
+      ends_(std::move(ends)),
       telemetry_(report),
       run_(config, environment),
       saves_(run_, telemetry_),
       guards_(run_),
-      feed_(run_) {}
+      feed_(run_),
+      signals_([this](int signal) { receive(signal); }) {}
+
+Reached Trainer::reached() const {
+  return {run_.progress.step - (steps_ ? steps_->count() : 0),
+          std::max(saves_.last_saved_step(), starts_from_.load()), agrees_};
+}
+
+// Runs on the thread of `signals_`. Until the first agreement no step is done that a save would keep,
+// and the start or the first step may take minutes.
+void Trainer::receive(int signal) const {
+  if (!agrees_) ends_.at_start(signal, {.checkpoint = starts_from_});
+  telemetry_.info(
+      fmt::format("received {}; the run ends after this step", describe(StopRequest::signal, signal)));
+}
 
 bool Trainer::prepare() {
   open(run_);
   if (!saves_.accept_start()) return false;
+  starts_from_ = saves_.start().done.value_or(-1);
   telemetry_(&Report::log_data, run_.data->summary(),
              run_.validation_data ? &run_.validation_data->summary() : nullptr, saves_.start().step,
              saves_.start().tokens_seen);
   if (const std::string note = validation_note(); !note.empty()) telemetry_.info(note);
   compile(run_, telemetry_);
   init_process_groups(run_, telemetry_);
-  init_state(run_, on_hang_);
+  init_state(run_, ends_.hang);
   steps_.emplace(run_, guards_, telemetry_);
   if (telemetry_.is_writer()) requests_.emplace(run_.config.job, started_);
   return true;
@@ -98,6 +114,7 @@ void Trainer::expect_labels(std::int64_t labels) {
 }
 
 Agreement Trainer::agree() {
+  agrees_ = true;
   StopRequests* const requests = requests_ ? &*requests_ : nullptr;
   const Agreement agreement =
       rondo::agree(run_, request_of_rank(requests, telemetry_, feed_), saves_, guards_);
@@ -123,7 +140,10 @@ void Trainer::validate() {
   for (std::int64_t i = 0; i < steps; ++i) {
     const StepWatch::Span watched(*run_.watch, progress::Doing::validating);
     const std::optional<StepBatch> batch = feed_.read(*run_.validation_data);
-    if (run_.groups->maximum({!batch})[0] != 0) return skip(batch ? "" : feed_.trouble()->what());
+    const bool stops = i > 0 && stop_requested().has_value();
+    const std::vector<std::int64_t> any = run_.groups->maximum({!batch, stops});
+    if (any[0] != 0) return skip(batch ? "" : feed_.trouble()->what());
+    if (any[1] != 0) return skip(telemetry_.is_writer() ? "the run is to stop" : "");
     sum.add(run_.runner->validate(*batch));
     run_.groups->refuse_failed();
     tokens += batch->tokens;
@@ -166,6 +186,7 @@ Stop Trainer::stop(const Agreement& agreement) {
 }
 
 void Trainer::finish() {
+  agrees_ = true;  // what is left is to save the last step
   steps_->close_profile();
   if (saves_.enabled()) {
     saves_.settle();

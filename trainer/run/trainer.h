@@ -1,12 +1,14 @@
 // Runs training on one rank, from the configuration to the last step.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "support/error.h"
+#include "support/stop_signal.h"
 #include "trainer/run/agreement.h"
 #include "trainer/run/batch_feed.h"
 #include "trainer/run/guards.h"
@@ -27,13 +29,25 @@ struct Stop {
   std::string details = "";             // with these: the failure, on the rank where it occurred
 };
 
+// How far a run has come.
+struct Reached {
+  std::int64_t step = 0;         // whose results were read
+  std::int64_t checkpoint = -1;  // step of the last checkpoint; -1: none
+  bool agrees = false;           // the ranks have begun to agree on stop requests
+};
+
+// Ends of a run that other threads call. Each must end the process.
+struct EndsAtOnce {
+  std::function<void(const std::string& reason)> hang;       // a step makes no progress
+  std::function<void(int signal, const Reached&)> at_start;  // before the ranks agree on signals
+};
+
 class Trainer {
  public:
   // `report` is nullptr on all ranks except 0. It and `config` must outlive the trainer.
-  // job.time_limit_seconds counts from `started`. `on_hang` is called from a separate thread when a
-  // step makes no progress; it must end the process. Throws Error(config).
+  // job.time_limit_seconds counts from `started`. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-          std::chrono::steady_clock::time_point started, std::function<void(const std::string&)> on_hang);
+          std::chrono::steady_clock::time_point started, EndsAtOnce ends);
 
   // Prepares everything that a step needs. The run folder becomes this run's after device, model,
   // data and checkpoint are accepted. Returns false if all steps were done before; then nothing has
@@ -46,8 +60,7 @@ class Trainer {
   // another rank is lost.
   std::optional<Stop> train();
 
-  // Returns the number of steps whose results were read.
-  std::int64_t steps_done() const { return run_.progress.step - (steps_ ? steps_->count() : 0); }
+  Reached reached() const;
   // Waits for an unfinished write; deletes no more checkpoints.
   void close_checkpoints() { saves_.close(); }
   // Returns a function that aborts collectives that wait for other ranks, so that the trainer can
@@ -65,9 +78,10 @@ class Trainer {
   Stop stop(const Agreement& agreement);
   void finish();
   void report_end() const;
+  void receive(int signal) const;
 
   const std::chrono::steady_clock::time_point started_;
-  const std::function<void(const std::string&)> on_hang_;
+  const EndsAtOnce ends_;
   const Telemetry telemetry_;
   Run run_;
   Saves saves_;
@@ -76,6 +90,9 @@ class Trainer {
   std::optional<StepsInFlight> steps_;    // present after the program is compiled
   std::optional<StopRequests> requests_;  // present on rank 0
   std::uint64_t steps_without_labels_ = 0;
+  std::atomic<bool> agrees_ = false;            // on stop requests, with the other ranks
+  std::atomic<std::int64_t> starts_from_ = -1;  // step of the checkpoint that the run resumes from
+  const StopSignalWatch signals_;               // last: it reads the other members
 };
 
 }  // namespace rondo

@@ -47,8 +47,8 @@ TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::
 
 RunOutcome TrainingRun::train() {
   const RunOutcome outcome =
-      outcome_of([&] { return prepare_and_train(); }, [&] { return trainer_ ? trainer_->steps_done() : 0; },
-                 config_, environment_);
+      outcome_of([&] { return prepare_and_train(); },
+                 [&] { return trainer_ ? trainer_->reached() : Reached(); }, config_, environment_);
   if (trainer_) tear_down(outcome);
   return outcome;
 }
@@ -69,10 +69,13 @@ RunOutcome TrainingRun::prepare_and_train() {
              reason + write_comm_trace(config_, environment_, reason) +
                  "; comm.train_timeout_seconds gives a step more time"});
   };
-  trainer_.emplace(config_, environment_, report(), started_, on_hang);
+  const auto at_start = [&](int signal, const Reached& reached) {
+    end_now(stopped_at_start(signal, reached, config_));
+  };
+  trainer_.emplace(config_, environment_, report(), started_, EndsAtOnce{on_hang, at_start});
   if (!trainer_->prepare()) return {};
   const std::optional<Stop> stop = trainer_->train();
-  return stop ? outcome_of(*stop, trainer_->steps_done(), config_) : RunOutcome{};
+  return stop ? outcome_of(*stop, trainer_->reached(), config_) : RunOutcome{};
 }
 
 // Callable from any thread, while others hang.

@@ -1,6 +1,7 @@
 #include "trainer/run/run_outcome.h"
 
 #include <c10/util/Exception.h>
+#include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,10 +16,34 @@ RunOutcome outcome_of_throwing(const std::function<void()>& thrower) {
         thrower();
         return {};
       },
-      [] { return 0; }, JobConfig(), RankEnvironment());
+      [] { return Reached(); }, JobConfig(), RankEnvironment());
 }
 
 const c10::SourceLocation kHere{"", "", 0};
+
+TEST_CASE(
+    "a signal before the first step loses nothing and ends with 75 if the run saves, else with 128 + it") {
+  JobConfig config;
+  CHECK(stopped_at_start(SIGTERM, {}, config).exit_code == 143);
+  config.checkpoint.enable = true;
+  const RunOutcome resumed = stopped_at_start(SIGTERM, {.checkpoint = 40}, config);
+  CHECK(resumed.exit_code == 75);
+  CHECK(
+      resumed.reason ==
+      "stopped by signal 15 (SIGTERM) before the first step was done; nothing is lost, and the same command "
+      "resumes from step 40");
+  const RunOutcome fresh = stopped_at_start(SIGINT, {}, config);
+  CHECK(fresh.exit_code == 130);
+  CHECK(fresh.reason.ends_with("the same command starts again"));
+}
+
+TEST_CASE("a failed save names the last checkpoint") {
+  JobConfig config;
+  config.checkpoint.enable = true;
+  const Stop stop{.request = StopRequest::signal, .signal = SIGTERM};
+  CHECK(outcome_of(stop, {.step = 55, .checkpoint = 40}, config).reason ==
+        "stopped by signal 15 (SIGTERM) after step 55; the save failed, and the last checkpoint is step 40");
+}
 
 TEST_CASE("exhausted GPU memory ends a run with 9, for each source of the error") {
   const auto throw_of_allocator = [] {
