@@ -108,6 +108,12 @@ fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const 
       log_warning(root.string() + " has no complete checkpoint: the run starts at step 0");
     return {};
   }
+  if (!except.empty())
+    refuse(fmt::format(
+        "no checkpoint in {} can be read by all ranks: the warnings above name the ranks and hosts. Check "
+        "that "
+        "each host mounts the same folder; `rondo checkpoint verify {}` on such a host lists what it lacks",
+        root.string(), root.string()));
   refuse(fmt::format(
       "none of the checkpoints in {} is valid; `rondo checkpoint verify {}` lists the damage. Move the "
       "folder away to start again",

@@ -9,8 +9,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <functional>
 #include <map>
 
@@ -190,7 +193,7 @@ class Restorer {
         throw;
       } catch (const Error& error) {
         if (error.code() != ExitCode::checkpoint) throw;
-        damage = error.what();
+        damage = groups_.size() == 1 ? error.what() : on_this_host(error.what());
       }
     };
     do_on_all(groups_, read_all, "reading " + folder.string());
@@ -199,6 +202,13 @@ class Restorer {
     for (const std::string& reason : reasons)
       if (!reason.empty()) log_warning(fmt::format("{} is skipped: {}", folder.string(), reason));
     return std::nullopt;
+  }
+
+  // Ranks may see different files under one path, such as where a host lacks a mount.
+  std::string on_this_host(const std::string& problem) const {
+    std::array<char, HOST_NAME_MAX + 1> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    return fmt::format("rank {} on {}: {}", groups_.rank(), host.data(), problem);
   }
 
   // Returns the initial state of a run without checkpoints.

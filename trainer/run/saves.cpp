@@ -120,8 +120,10 @@ void Saves::finish() {
   settle();
   if (!is_saved())
     throw Error(ExitCode::resources,
-                "the last step could not be saved; see the warning above. Free space, and "
-                "run the same command to resume from the last checkpoint");
+                fmt::format("the last step could not be saved: the warning above says why and what to do. "
+                            "Then the same command resumes from {}",
+                            last_saved_step() < 0 ? std::string("the start")
+                                                  : fmt::format("step {}", last_saved_step())));
   save_weights_alone();
   run_.groups->barrier();
   saver_->finish_pruning();
@@ -136,10 +138,11 @@ void Saves::save_weights_alone() {
   // Rank 0 knows whether an earlier run has saved them.
   if (run_.groups->maximum({telemetry_.is_writer() && checkpoint::has_mark(folder)})[0] != 0) return;
   if (!saver_->save_model(run_.state->parts(), run_.progress, c.export_dtype, checkpoint::kWeights))
-    throw Error(ExitCode::resources,
-                fmt::format("the weights alone could not be saved to {}; see the warning above. The full "
-                            "checkpoint is saved: free space and run the same command again",
-                            folder.string()));
+    throw Error(
+        ExitCode::resources,
+        fmt::format("the weights alone could not be saved to {}: the warning above says why and what to "
+                    "do. The full checkpoint is saved; then run the same command again",
+                    folder.string()));
 }
 
 // Converts the last checkpoint on rank 0.

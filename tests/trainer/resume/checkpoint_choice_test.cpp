@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "support/error.h"
 #include "tests/datasets/temp_folder.h"
@@ -35,6 +36,25 @@ TEST_CASE("a rank accepts a checkpoint from rank 0 only in its own folder of che
       CHECK(std::string(error.what()).find("\"" + bad + "\"") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("checkpoints that some rank could not read are not to be moved away, but to be mounted") {
+  const TempFolder folder;
+  const fs::path root = folder.path("run/checkpoint"), step = root / "step-5";
+  fs::create_directories(step);
+  std::ofstream(step / "COMMITTED") << "of another manifest";
+  const auto reason = [&](const std::vector<fs::path>& unreadable) -> std::string {
+    try {
+      return choose_checkpoint(JobConfig(), root, unreadable, checkpoint::Depth::quick, /*warns=*/false);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint);
+      return error.what();
+    }
+  };
+  CHECK(reason({}).find("Move the folder away to start again") != std::string::npos);
+  CHECK(
+      reason({step}).find("can be read by all ranks: the warnings above name the ranks and hosts. Check that "
+                          "each host mounts the same folder") != std::string::npos);
 }
 
 }  // namespace
