@@ -203,7 +203,7 @@ TEST_CASE("with full recomputation and no pending microbatch, zero-bubble schedu
     CHECK(bytes(schedule, layers, "") > bytes(schedule, layers, "1"));
     CHECK(bytes(schedule, layers, "1") > bytes(schedule, layers, "0"));
     CHECK(bytes(schedule, layers, "0") <= 1.05 * plain);
-    if (layers == std::string("2")) CHECK(bytes(schedule, layers, "1") <= 1.05 * plain);
+    if (layers == std::string("2")) CHECK(bytes(schedule, layers, "1") <= 1.25 * plain);
   }
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
   climb_deepseek({2, true, true, false, false}, divided);
   climb_deepseek(
       {2, true, false, true, false},
-      divided + Words{"--parallelism.expert_parallel_comm_backend=standard", "--compile.memory_policy=full"});
+      divided + Words{"--parallelism.expert_parallel_comm_backend=standard", "--activation_checkpoint.mode=full"});
 }
 
 TEST_CASE(
