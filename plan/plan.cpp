@@ -165,6 +165,17 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
                                             in_blocks ? "a Hopper or another recipe" : "a Hopper or newer"));
 }
 
+ir::JobClass class_of(const JobConfig& config, const Decoder& model, const Layout& layout,
+                      const ir::DeviceModel& device) {
+  if (model.routed_tokens()) return ir::JobClass::experts;
+  if (config.parallelism.has_pipeline()) return ir::JobClass::pipeline;
+  if (config.training.seq_len >= ir::kLongContext) return ir::JobClass::long_context;
+  if (float8_options(config)) return ir::JobClass::float8;
+  if (layout.mesh.degree(Axis::tp) > 1) return ir::JobClass::tensor_parallel;
+  return layout.mesh.world_size() > device.ranks_per_node ? ir::JobClass::several_nodes
+                                                          : ir::JobClass::one_node;
+}
+
 }  // namespace
 
 JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::int64_t> rank,
@@ -188,6 +199,7 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
   plan.steps = config.training.steps;
   plan.device = &device;
+  plan.accuracy = ir::accuracy_of(class_of(config, *model, plan.layout, device));
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
   if (!device.is_gpu && world > 1)
     plan.usable_bytes -= static_cast<std::int64_t>(

@@ -13,6 +13,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/plan/cost_model.h"
+#include "compiler/plan/devices/accuracy.h"
 #include "compiler/plan/report/memory_report.h"
 #include "compiler/plan/simulate.h"
 #include "config/derived/layout.h"
@@ -55,6 +56,7 @@ struct JobPlan {
   MemoryPolicy memory_policy = MemoryPolicy::none;
   std::int64_t tokens_per_step = 0;  // over all ranks
   const ir::DeviceModel* device = nullptr;
+  ir::Accuracy accuracy;                  // of the speed, for a job like this on GPUs
   std::optional<ExpertRows> expert_rows;  // if ranks divide experts; for balanced routers
 
   PlannedMemory memory;

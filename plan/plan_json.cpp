@@ -144,6 +144,9 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"step", step_json(p)},
       {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},
       {"tokens_per_s", p.tokens_per_s()},
+      {"accuracy", p.device->is_gpu ? nlohmann::ordered_json{{"class", p.accuracy.of},
+                                                             {"percent_of_80", p.accuracy.percent_of_80}}
+                                    : nlohmann::ordered_json()},
       {"mfu_percent", p.mfu_percent()},
       {"bound", p.bound()},
       {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},

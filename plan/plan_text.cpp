@@ -189,9 +189,11 @@ void add_step(Lines& lines, const JobPlan& p) {
                     std::max(0.0, t.seconds - t.exposed_s) * 1e3));
   if (p.pipeline) row("bubbles", p.bubble_s, "  waits for other stages");
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
-  lines.add("  {:<22}{:>9} a rank, {} in total", "tokens/s",
+  lines.add("  {:<22}{:>9} a rank, {} in total{}", "tokens/s",
             grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
-            grouped(static_cast<std::int64_t>(p.tokens_per_s())));
+            grouped(static_cast<std::int64_t>(p.tokens_per_s())),
+            p.device->is_gpu ? fmt::format("; within {} % for {}", p.accuracy.percent_of_80, p.accuracy.of)
+                             : std::string());
   lines.add("  {:<22}{:>9.1f} %{}", p.device->is_gpu ? "MFU" : "of matrix products", p.mfu_percent(),
             p.device->is_gpu ? fmt::format(" of {:.0f} TFLOP/s", p.device->peak_16bit_flops_per_s * 1e-12)
                              : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",

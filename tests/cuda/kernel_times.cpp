@@ -283,27 +283,18 @@ void time_optimizer(Times& times, const Shape& s) {
     const double bytes = static_cast<double>(w.nbytes());
     const std::string of =
         fmt::format("AdamW on {:.0f} M elements, {}", static_cast<double>(elements) * 1e-6, in_words(type));
-    times.time(of, 0, 7 * bytes, [&] {
-      call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, step, found_inf,
-           0.9, 0.95, 1e-8, 0.1, true);
-    });
-    if (type == at::kBFloat16)
-      times.time(of + ", rounded stochastically", 0, 7 * bytes, [&] {
-        call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, step, found_inf,
-             0.9, 0.95, 1e-8, 0.1, true, std::vector<std::int64_t>{7, 0, 1, 1, 0});
-      });
     const Tensor clipped = at::full_like(step, 3.0);
-    times.time(of + ", clipped", 0, 7 * bytes, [&] {
-      call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, clipped, found_inf,
-           0.9, 0.95, 1e-8, 0.1, true);
-    });
-    if (type == at::kBFloat16) {
-      const std::vector<std::int64_t> rounding{1, 0, 1, 1, 0};
-      times.time(of + ", clipped, rounded stochastically", 0, 7 * bytes, [&] {
-        call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr, clipped,
-             found_inf, 0.9, 0.95, 1e-8, 0.1, true, rounding);
-      });
-    }
+    for (const auto& [clips, scale] : {std::pair("", step), std::pair(", clipped", clipped)})
+      for (const bool stochastic : {false, true}) {
+        if (stochastic && type != at::kBFloat16) continue;
+        const std::vector<std::int64_t> rounding =
+            stochastic ? std::vector<std::int64_t>{1, 0, 1, 1, 0} : std::vector<std::int64_t>{};
+        times.time(of + clips + (stochastic ? ", rounded stochastically" : ""), 0, 7 * bytes,
+                   [&, scale = scale] {
+                     call("adamw_", Tensors{w}, Tensors{first}, Tensors{second}, Tensors{grad}, step, lr,
+                          scale, found_inf, 0.9, 0.95, 1e-8, 0.1, true, rounding);
+                   });
+      }
     times.time(of + ", LibTorch's", 0, 7 * bytes, [&] {
       at::_fused_adamw_({w}, {grad}, {first}, {second}, {}, {step}, lr, 0.9, 0.95, 0.1, 1e-8, false, false,
                         step, found_inf);

@@ -101,11 +101,7 @@ void Report::log_training(const RunCosts& costs) {
   for (const std::string& float8 : {float8_summary(config_), float8_expert_summary(config_)})
     if (!float8.empty()) log_line(float8);
   for (const std::string& warning : float8_warnings(config_)) log_warning(warning);
-  const Checkpoint& c = config_.checkpoint;
-  log_line(fmt::format("run folder: {}; {}", folder_.path().string(),
-                       !c.enable     ? "nothing is saved (checkpoint.enable)"
-                       : c.load_only ? "nothing is saved (checkpoint.load_only)"
-                                     : fmt::format("a checkpoint every {} steps", c.interval)));
+  log_line(run_folder_line(config_.checkpoint, folder_.path().string()));
   folder_.event("model", {{"name", config_.model.name},
                           {"flavor", config_.model.flavor},
                           {"parameters", costs.parameters},

@@ -120,6 +120,14 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
   return lines;
 }
 
+std::string run_folder_line(const Checkpoint& checkpoint, const std::string& path) {
+  return fmt::format("run folder: {}; {}", path,
+                     !checkpoint.enable ? "nothing is saved (checkpoint.enable)"
+                     : checkpoint.load_only
+                         ? "nothing is saved (checkpoint.load_only)"
+                         : fmt::format("a checkpoint every {} steps", checkpoint.interval));
+}
+
 std::string peak_line(const JobConfig& config, std::optional<double> peak_flops, const std::string& gpu) {
   if (peak_flops)
     return fmt::format(

@@ -25,6 +25,9 @@ struct RunTokens {
 std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
                                     const DataSummary* validation, const RunTokens& tokens);
 
+// "run folder: outputs; a checkpoint every 500 steps"
+std::string run_folder_line(const Checkpoint& checkpoint, const std::string& path);
+
 // Returns the peak that mfu refers to and its origin. `gpu`: its name; "" on the CPU, whose peak is
 // mentioned only if it is set.
 std::string peak_line(const JobConfig& config, std::optional<double> peak_flops, const std::string& gpu);
