@@ -79,9 +79,9 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
   climb_deepseek({1, true, false, false, false}, kExperts);
   const Words divided = kExperts + Words{"--parallelism.expert_parallel_degree=2", "--model.n_heads=4"};
   climb_deepseek({2, true, true, false, false}, divided);
-  climb_deepseek(
-      {2, true, false, true, false},
-      divided + Words{"--parallelism.expert_parallel_comm_backend=standard", "--activation_checkpoint.mode=full"});
+  climb_deepseek({2, true, false, true, false},
+                 divided + Words{"--parallelism.expert_parallel_comm_backend=standard",
+                                 "--activation_checkpoint.mode=full"});
 }
 
 TEST_CASE(
