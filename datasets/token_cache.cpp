@@ -1,12 +1,13 @@
 // The name of the file contains a hash of all inputs, so a lookup costs one stat per text file and
 // at most 256 reads, and nothing is ever invalidated. Each process verifies the checksums, which is
 // much faster than tokenizing. The name is no secret: a user who can write next to the data could
-// choose the tokens. So files and folders of other users are refused. Options with the effect of earlier versions add nothing to the hash,
-// so that their files are used. The process that tokenizes holds a lock on the folder. It checks for
-// the file again after it has the lock, since a process of another node may have been first. The
-// file appears under its name only when it is complete, so waiting processes need no lock. A file
-// system without locks is accepted, as in PartsFolder. What was left out is kept in X.tokens.warnings,
-// so that every run on the tokens says so, not the first one alone.
+// choose the tokens. So files and folders of other users are refused. Options with the effect of
+// earlier versions add nothing to the hash, so that their files are used. The process that tokenizes
+// holds a lock on the folder. It checks for the file again after it has the lock, since a process of
+// another node may have been first. The file appears under its name only when it is complete, so
+// waiting processes need no lock. A file system without locks is accepted, as in PartsFolder. What
+// was left out is kept in X.tokens.warnings, so that every run on the tokens says so, not the first
+// one alone.
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
@@ -124,14 +125,8 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
     replace_file(warnings_path(output), fmt::format("{}\n", fmt::join(warnings, "\n")), FileUse::output);
 }
 
-// An error counts as absent: the waiting processes check again.
-bool file_exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// Throws Error(environment) if `path` exists and its owner is another user than this one, root and
-// the owner of the text.
+// Throws Error(environment) if `path` exists and belongs to a user other than this one, root and the
+// owner of the text.
 void require_own(const fs::path& path, const std::vector<SourceFile>& files) {
   const std::optional<uid_t> owner = owner_of(path);
   if (!owner || is_own(path) || owner == owner_of(files.front().path)) return;
@@ -170,10 +165,19 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
                                                hash_of(files, tokenizer, options));
   if (options.token_cache.empty()) require_own(folder, files);
+  std::string damage;
+  std::optional<fs::file_time_type> verified;
+  // Reads a file once, until another takes its place. An error counts as absent: it is checked again.
   const auto is_usable = [&] {
-    if (!file_exists(output)) return false;
-    require_own(output, files);
-    return damage_of(output).empty();
+    std::error_code error;
+    const fs::file_time_type written = fs::last_write_time(output, error);
+    if (error) return false;
+    if (written != verified) {
+      require_own(output, files);
+      damage = damage_of(output);
+      verified = written;
+    }
+    return damage.empty();
   };
   while (!options.makes_cache && !is_usable()) pause();
   if (!options.makes_cache || is_usable()) return output.string();
@@ -181,8 +185,8 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   std::optional<FolderLock> lock;
   while (!(lock = FolderLock::take(folder, FileUse::output)) && !is_usable()) pause();
   if (is_usable()) return output.string();
-  if (file_exists(output)) {
-    log_warning(fmt::format("data: the tokens of the text are made again: {}", damage_of(output)));
+  if (!damage.empty()) {
+    log_warning(fmt::format("data: the tokens of the text are made again: {}", damage));
     remove_file(output, FileUse::output);
   }
   make_tokens(paths, files, tokenizer, options, output);
