@@ -166,8 +166,7 @@ AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kern
 std::string attention_kernel_in_words(const AttentionCase& c) {
   const auto [kernel, why] = choice(c);
   std::string words = fmt::format("attention: {}", name(kernel));
-  if ((kernel == AttentionKernel::flash || kernel == AttentionKernel::cudnn) &&
-      (c.documents || c.mask.chunk > 0))
+  if (leaves_short_documents(kernel) && (c.documents || c.mask.chunk > 0))
     words += fmt::format(", documents of fewer than {} tokens direct", short_document(1, c.tokens));
   if (c.positions && c.query_runs > 0) words += fmt::format(", {} runs of queries", c.query_runs);
   if (c.mask.left >= 0) words += fmt::format(", a window of {} tokens", c.mask.left + c.mask.right + 1);

@@ -44,6 +44,11 @@ constexpr std::int64_t short_document(std::int64_t rows, std::int64_t tokens) {
   return least < kShort ? kShort : least;
 }
 
+// Returns whether a kernel takes documents as sequences, and leaves the short ones to `direct`.
+constexpr bool leaves_short_documents(AttentionKernel kernel) {
+  return kernel == AttentionKernel::cudnn || kernel == AttentionKernel::flash;
+}
+
 struct AttentionCase {
   enum class Type : std::uint8_t { bf16, fp32, fp64 };
   Type type = Type::bf16;

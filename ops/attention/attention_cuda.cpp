@@ -168,9 +168,7 @@ struct Call {
   Operands in;
   AttentionKernel kernel;
   // Note [Short documents] in attention_library.cpp.
-  bool leaves_short_documents() const {
-    return in.borders && (kernel == AttentionKernel::flash || kernel == AttentionKernel::cudnn);
-  }
+  bool needs_short_documents() const { return in.borders && leaves_short_documents(kernel); }
 };
 Call call_of(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& documents, double scale,
              const AttentionMask& requested_mask, const Borders& query_positions,
@@ -207,7 +205,7 @@ Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Bo
   // view: strides of dimensions of size 1 become those of the plan.
   const Tensor logsumexp =
       scores.is_contiguous() ? scores.view(scores.sizes()) : empty_logsumexp(q).copy_(scores);
-  if (forward.leaves_short_documents())
+  if (forward.needs_short_documents())
     Direct(in, short_document(in.rows(), in.keys())).forward(output, logsumexp);
   if (sinks) add_sinks(*sinks, output, logsumexp);
   return {output, logsumexp};
@@ -233,7 +231,7 @@ Gradients backward_cuda(const Tensor& grad_of_output, const Tensor& q, const Ten
   const Tensor grad = readable(grad_of_output), output = as_planned(saved_output);
   const auto [grad_q, grad_k, grad_v] = backward_by(backward.kernel, in, grad, output, logsumexp);
   const Gradients results{as_planned(grad_q), as_planned(grad_k), as_planned(grad_v)};
-  if (backward.leaves_short_documents())
+  if (backward.needs_short_documents())
     Direct(in, short_document(in.rows(), in.keys())).backward(grad, output, logsumexp, results);
   return results;
 }

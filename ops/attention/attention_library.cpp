@@ -104,6 +104,7 @@ Tensor merged_borders(const Operands& in) {
 struct Run {
   std::int64_t first, length;
   Tensor of_queries, of_keys;
+  Tensor part_of(const Tensor& x_BHT) const { return x_BHT.narrow(2, first, length); }
 };
 
 // Note [Runs of queries]: flash and cuDNN align the last query of a sequence with its last key. So a
@@ -130,6 +131,36 @@ std::vector<Run> runs_of(const Operands& in) {
   return runs;
 }
 
+Tensor concatenated(const std::vector<Tensor>& of_runs) {
+  return of_runs.size() == 1 ? of_runs[0] : at::cat(of_runs, 2);
+}
+
+// Joins the results of the runs: each(run) returns those of its queries.
+template <class Each>
+Outputs forward_of_runs(const Operands& in, const Each& each) {
+  std::vector<Tensor> outputs, scores;
+  for (const Run& run : runs_of(in)) {
+    const Outputs results = each(run);
+    outputs.push_back(std::get<0>(results));
+    scores.push_back(std::get<1>(results));
+  }
+  return {concatenated(outputs), concatenated(scores)};
+}
+// Joins the gradients of queries, and adds those of keys and values.
+template <class Each>
+Gradients backward_of_runs(const Operands& in, const Each& each) {
+  std::vector<Tensor> grads_of_q;
+  Tensor grad_k, grad_v;
+  const auto add = [](Tensor& sum, const Tensor& more) { sum = sum.defined() ? sum.add_(more) : more; };
+  for (const Run& run : runs_of(in)) {
+    const auto [of_q, of_k, of_v] = each(run);
+    grads_of_q.push_back(of_q);
+    add(grad_k, of_k);
+    add(grad_v, of_v);
+  }
+  return {concatenated(grads_of_q), grad_k, grad_v};
+}
+
 Operands widened(const Operands& in) {
   Operands widened_operands = in;
   const std::int64_t width = std::max(in.q.size(3), in.v.size(3));
@@ -138,47 +169,33 @@ Operands widened(const Operands& in) {
   return widened_operands;
 }
 
-Tensor concatenated(const std::vector<Tensor>& of_runs) {
-  return of_runs.size() == 1 ? of_runs[0] : at::cat(of_runs, 2);
-}
-
-void add_to(Tensor& sum, const Tensor& more) { sum = sum.defined() ? sum.add_(more) : more; }
-
 Outputs flash_sequences_forward(const Operands& narrow) {
   const Operands in = widened(narrow);
-  std::vector<Tensor> outputs, scores;
-  for (const Run& run : runs_of(in)) {
+  const auto [output, scores] = forward_of_runs(in, [&](const Run& run) -> Outputs {
     const auto results = at::_flash_attention_forward(
-        flattened(in.q.narrow(2, run.first, run.length)), flattened(in.k), flattened(in.v), run.of_queries,
-        run.of_keys, run.length, in.keys(), 0.0, is_causal(in), /*return_debug_mask=*/false,
+        flattened(run.part_of(in.q)), flattened(in.k), flattened(in.v), run.of_queries, run.of_keys,
+        run.length, in.keys(), 0.0, is_causal(in), /*return_debug_mask=*/false,
         std::optional<double>(in.scale), in.mask.left, in.mask.right);
-    outputs.push_back(unflattened(std::get<0>(results), in.rows()));
-    scores.push_back(unflattened(std::get<1>(results).t(), in.rows()));
-  }
-  return {narrow_to(concatenated(outputs), narrow.v.size(3)), concatenated(scores)};
+    return {unflattened(std::get<0>(results), in.rows()), unflattened(std::get<1>(results).t(), in.rows())};
+  });
+  return {narrow_to(output, narrow.v.size(3)), scores};
 }
 Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, const Tensor& output,
                                    const Tensor& logsumexp) {
   const Operands in = widened(narrow);
   const std::int64_t width = in.v.size(3);
   const Tensor wide_grad = widen(grad, width), wide_output = widen(output, width);
-  std::vector<Tensor> grads_of_q;
-  Tensor grad_k, grad_v;
-  for (const Run& run : runs_of(in)) {
-    const auto own = [&](const Tensor& x) { return x.narrow(2, run.first, run.length); };
+  const auto [grad_q, grad_k, grad_v] = backward_of_runs(in, [&](const Run& run) -> Gradients {
     const Tensor by_head =
-        by_token(own(logsumexp)).reshape({in.rows() * run.length, in.heads()}).t().contiguous();
+        by_token(run.part_of(logsumexp)).reshape({in.rows() * run.length, in.heads()}).t().contiguous();
     const auto [of_q, of_k, of_v] = at::_flash_attention_backward(
-        flattened(own(wide_grad)), flattened(own(in.q)), flattened(in.k), flattened(in.v),
-        flattened(own(wide_output)), by_head, run.of_queries, run.of_keys, run.length, in.keys(), 0.0,
+        flattened(run.part_of(wide_grad)), flattened(run.part_of(in.q)), flattened(in.k), flattened(in.v),
+        flattened(run.part_of(wide_output)), by_head, run.of_queries, run.of_keys, run.length, in.keys(), 0.0,
         is_causal(in), Tensor(), Tensor(), in.scale, in.mask.left, in.mask.right);
-    grads_of_q.push_back(unflattened(of_q, in.rows()));
-    add_to(grad_k, of_k);
-    add_to(grad_v, of_v);
-  }
-  return {narrow_to(concatenated(grads_of_q), narrow.q.size(3)),
-          narrow_to(unflattened(grad_k, in.rows()), narrow.k.size(3)),
-          narrow_to(unflattened(grad_v, in.rows()), narrow.v.size(3))};
+    return {unflattened(of_q, in.rows()), unflattened(of_k, in.rows()), unflattened(of_v, in.rows())};
+  });
+  return {narrow_to(grad_q, narrow.q.size(3)), narrow_to(grad_k, narrow.k.size(3)),
+          narrow_to(grad_v, narrow.v.size(3))};
 }
 
 // --- cuDNN ---
@@ -188,35 +205,24 @@ std::optional<AttentionSequences> sequences_of(const Run& run) {
   if (!run.of_queries.defined()) return std::nullopt;
   return AttentionSequences{run.of_queries, run.of_keys};
 }
+Operands with_queries_of(const Run& run, const Operands& in) {
+  Operands operands = in;
+  operands.q = run.part_of(in.q);
+  return operands;
+}
 
 Outputs cudnn_forward(const Operands& in) {
   if (is_plain(in)) return causal_cudnn_forward(in);
-  std::vector<Tensor> outputs, scores;
-  for (const Run& run : runs_of(in)) {
-    Operands own = in;
-    own.q = in.q.narrow(2, run.first, run.length);
-    const auto results = cudnn_graph_attention(own, sequences_of(run));
-    outputs.push_back(std::get<0>(results));
-    scores.push_back(std::get<1>(results));
-  }
-  return {concatenated(outputs), concatenated(scores)};
+  return forward_of_runs(
+      in, [&](const Run& run) { return cudnn_graph_attention(with_queries_of(run, in), sequences_of(run)); });
 }
 Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
                          const Tensor& logsumexp) {
   if (is_plain(in)) return causal_cudnn_backward(in, grad, output, logsumexp);
-  std::vector<Tensor> grads_of_q;
-  Tensor grad_k, grad_v;
-  for (const Run& run : runs_of(in)) {
-    const auto part = [&](const Tensor& x) { return x.narrow(2, run.first, run.length); };
-    Operands own = in;
-    own.q = part(in.q);
-    const auto [of_q, of_k, of_v] =
-        cudnn_graph_attention_backward(own, sequences_of(run), part(grad), part(output), part(logsumexp));
-    grads_of_q.push_back(of_q);
-    add_to(grad_k, of_k);
-    add_to(grad_v, of_v);
-  }
-  return {concatenated(grads_of_q), grad_k, grad_v};
+  return backward_of_runs(in, [&](const Run& run) {
+    return cudnn_graph_attention_backward(with_queries_of(run, in), sequences_of(run), run.part_of(grad),
+                                          run.part_of(output), run.part_of(logsumexp));
+  });
 }
 
 // --- efficient: one head of keys per head of queries, padded rows of scores ---
