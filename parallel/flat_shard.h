@@ -44,8 +44,8 @@ struct ElementRun {
   std::int64_t count = 0;
 };
 
-// Where the elements of a part are in the flattened parameter: element j of the part is element
-// first + j / row * pitch + j % row. It is padding if j % row is `real` or more.
+// Place of a part in the flattened parameter: element j of the part is element first + j / row *
+// pitch + j % row. It is padding if j % row is `real` or more.
 struct PartPlace {
   std::int64_t first = 0;
   std::int64_t row = 1, pitch = 1;  // positive; equal if the part is contiguous

@@ -143,7 +143,7 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
 }
 
-// Of the devices, Hoppers have grouped products and products in blocks of 128.
+// Among the devices, only Hoppers have grouped products and products in blocks of 128.
 void check_grouped_float8(const JobConfig& config, const ir::DeviceModel& device) {
   const std::optional<Float8Options> float8 = float8_expert_options(config);
   if (!float8 || float8->emulate || device.float8_blocks_fraction > 0) return;

@@ -77,7 +77,7 @@ Link link_of(bool one_node, std::int64_t stride, const DeviceModel& device) {
   return link;
 }
 
-// Of the links' rate, with the protocol for small messages.
+// Share of the links' rate with the protocol for small messages.
 constexpr double kSmallMessageRate = 0.25;
 
 // Returns the latency of one pass over a group with the protocol for small messages. The ranks of a

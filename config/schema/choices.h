@@ -24,7 +24,7 @@ template <>
 inline constexpr auto kNamesOf<OptimizerImplementation> =
     std::to_array<std::string_view>({"fused", "foreach", "for-loop", "fused_opt_states_bf16"});
 
-// How the update rounds parameters and moments to bf16.
+// Rounding of parameters and moments to bf16 in the update.
 enum class Bf16Rounding : std::uint8_t { stochastic, nearest };
 template <>
 inline constexpr auto kNamesOf<Bf16Rounding> = std::to_array<std::string_view>({"stochastic", "nearest"});

@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// Whether this build has the headers.
+// Returns whether this build has the headers.
 bool has_cudnn_graphs();
 
 // The sequences of queries and of keys, as borders [N + 1] in int32 over those of all rows. No

@@ -1,5 +1,5 @@
-// What the kernels of float8 quantization share: runs of eight elements of a matrix's lines, their
-// largest magnitude, and their rounding to float8.
+// Runs of eight elements of a matrix's lines, their largest magnitude and their rounding to float8,
+// for the kernels of quantization.
 #pragma once
 
 #include <cstring>

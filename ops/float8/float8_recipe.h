@@ -24,14 +24,14 @@ constexpr std::int64_t float8_granule(Float8Recipe recipe) {
   return recipe == Float8Recipe::blockwise ? 128 : 16;
 }
 
-// Whether a GPU of this compute capability supports the recipe's products: Ada and later; for
-// blocks of 128 only Hopper.
+// Returns whether a GPU of this compute capability supports the recipe's products: Ada and later;
+// for blocks of 128 only Hopper.
 constexpr bool has_float8_products(Float8Recipe recipe, int major, int minor) {
   if (recipe == Float8Recipe::blockwise) return major == 9;
   return major > 8 || (major == 8 && minor >= 9);
 }
 
-// Whether a GPU of this compute capability supports grouped products (ops/grouped_mm/).
+// Returns whether a GPU of this compute capability supports grouped products (ops/grouped_mm/).
 constexpr bool has_float8_grouped_products(int major) { return major == 9; }
 
 struct Float8Options {

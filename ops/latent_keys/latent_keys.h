@@ -28,8 +28,8 @@ struct KeysAndValues {
 };
 KeysAndValues latent_keys_of(const at::Tensor& kv, const at::Tensor& rotated, std::int64_t plain);
 
-// What kernels of every device, and the shape rule, begin with: operands checked, results allocated. Operands
-// that are not as above end in Error(internal).
+// Check the operands and allocate the results, for the kernels of every device and the shape rule. Throw
+// Error(internal) for operands other than described above.
 at::Tensor latent_keys_result(const at::Tensor& kv, const at::Tensor& rotated, std::int64_t plain);
 std::tuple<at::Tensor, at::Tensor> latent_keys_gradients(const at::Tensor& grad_k, const at::Tensor& grad_v,
                                                          std::int64_t plain);

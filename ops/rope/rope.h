@@ -22,8 +22,8 @@ namespace rondo {
 
 at::Tensor rope_of(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved);
 
-// What kernels of every device, and the shape rule, begin with: operands checked, y allocated. Operands that
-// are not as above end in Error(internal).
+// Checks the operands and allocates y, for the kernels of every device and the shape rule. Throws
+// Error(internal) for operands other than described above.
 at::Tensor rope_result(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
 }  // namespace rondo

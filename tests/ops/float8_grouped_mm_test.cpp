@@ -43,10 +43,10 @@ constexpr double kShare = 1.0 / 16 + 1.0 / 16 + 1.0 / 256;
 
 // Checks that a grouped product of float8 differs from the exact one by the rounding of its operands
 // and of its sums. The constant bounds operands that round as subnormal numbers.
-void check_within_rounding(const Tensor& made, const Tensor& rows, const Tensor& b, const Tensor& ends) {
+void check_within_rounding(const Tensor& result, const Tensor& rows, const Tensor& b, const Tensor& ends) {
   const Tensor x = rows.to(at::kDouble), w = b.to(at::kDouble).transpose(1, 2);
   const Tensor exact = grouped_mm(x, w, ends), magnitudes = grouped_mm(at::abs(x), at::abs(w), ends);
-  const Tensor error = at::abs(made.to(at::kDouble) - exact);
+  const Tensor error = at::abs(result.to(at::kDouble) - exact);
   CHECK((error <= kShare * magnitudes + 1e-2).all().item<bool>());
   CHECK(error.max().item<double>() > 0);
 }
@@ -58,11 +58,11 @@ TEST_CASE("a stack of matrices has the values and scales of each matrix, transpo
   const bool transposed = GENERATE(false, true);
   Tensor x = (at::randn({3, 24, 40}) * at::randn({3, 24, 1}).exp()).to(dtype);
   if (transposed) x = x.transpose(1, 2);
-  const Tensors made = checked_call("quantize_float8", {x, 1, 0, kE4m3, true});
+  const Tensors result = checked_call("quantize_float8", {x, 1, 0, kE4m3, true});
   for (std::int64_t e = 0; e < 3; ++e) {
     const Tensors one = call("quantize_float8", x[e], std::int64_t{1}, std::int64_t{0}, kE4m3, true);
-    CHECK(at::equal(made[0][e].view(at::kByte), one[0].view(at::kByte)));
-    CHECK(at::equal(made[1][e], one[1]));
+    CHECK(at::equal(result[0][e].view(at::kByte), one[0].view(at::kByte)));
+    CHECK(at::equal(result[1][e], one[1]));
   }
   check_refused("x must be a matrix with dense rows", "quantize_float8", {x, 0, 0, kE4m3, true});
 }
@@ -74,12 +74,12 @@ TEST_CASE("rows of runs are quantized as rows, and those after the last end are 
   Tensor x = at::randn({12, 32}).to(dtype);
   const Tensors whole = call("quantize_float8", x, std::int64_t{1}, std::int64_t{0}, kE4m3, true);
   x.narrow(0, filled, 12 - filled).fill_(kNan);
-  const Tensors made = checked_call("quantize_float8_runs", {x, ends});
-  CHECK(
-      at::equal(made[0].view(at::kByte).narrow(0, 0, filled), whole[0].view(at::kByte).narrow(0, 0, filled)));
-  CHECK(at::equal(made[1].narrow(0, 0, filled), whole[1].narrow(0, 0, filled)));
-  CHECK(made[0].view(at::kByte).narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
-  CHECK(made[1].narrow(0, filled, 12 - filled).eq(1).all().item<bool>());
+  const Tensors result = checked_call("quantize_float8_runs", {x, ends});
+  CHECK(at::equal(result[0].view(at::kByte).narrow(0, 0, filled),
+                  whole[0].view(at::kByte).narrow(0, 0, filled)));
+  CHECK(at::equal(result[1].narrow(0, 0, filled), whole[1].narrow(0, 0, filled)));
+  CHECK(result[0].view(at::kByte).narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
+  CHECK(result[1].narrow(0, filled, 12 - filled).eq(1).all().item<bool>());
 }
 
 TEST_CASE("an emulated grouped product is the product of the dequantized operands, with empty runs") {
@@ -87,22 +87,22 @@ TEST_CASE("an emulated grouped product is the product of the dequantized operand
   const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 9}), ints({0, 12, 12}), ints({0, 0, 0}));
   const Tensors a = call("quantize_float8_runs", at::randn({12, 32}), ends),
                 b = quantized_experts(at::randn({3, 16, 32}));
-  const Tensor made = checked_call(
+  const Tensor result = checked_call(
       "float8_grouped_mm", {a[0], a[1], b[0], b[1], ends, static_cast<std::int64_t>(dtype), true, true})[0];
-  CHECK(made.scalar_type() == dtype);
-  check_close(made, grouped_mm(dequantized(a), dequantized(b).transpose(1, 2), ends));
+  CHECK(result.scalar_type() == dtype);
+  check_close(result, grouped_mm(dequantized(a), dequantized(b).transpose(1, 2), ends));
   const std::int64_t filled = ends[2].item<std::int32_t>();
-  CHECK(made.narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
+  CHECK(result.narrow(0, filled, 12 - filled).eq(0).all().item<bool>());
 }
 
 TEST_CASE("a grouped product of no rows has none") {
   const Tensor ends = ints({0, 0, 0});
   const Tensors a = checked_call("quantize_float8_runs", {at::randn({0, 32}), ends}),
                 b = quantized_experts(at::randn({3, 16, 32}));
-  const Tensor made =
+  const Tensor result =
       checked_call("float8_grouped_mm",
                    {a[0], a[1], b[0], b[1], ends, static_cast<std::int64_t>(at::kFloat), true, true})[0];
-  CHECK(made.sizes() == at::IntArrayRef{0, 16});
+  CHECK(result.sizes() == at::IntArrayRef{0, 16});
 }
 
 TEST_CASE("experts in float8 differ from full precision by the rounding of operands, forward and backward") {

@@ -1,4 +1,4 @@
-// How far estimates of speed were from published runs, by class of job
+// Errors of estimated speed against published runs, by class of job
 // (docs/results/backcast_2026-11-26.md). Plain data.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace rondo::ir {
 
-// A job has the first class that fits it, from the last to the first.
+// A job belongs to the last class of this list that fits it.
 enum class JobClass : std::uint8_t {
   one_node,
   several_nodes,
