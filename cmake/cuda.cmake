@@ -4,6 +4,11 @@
 # that one out of wheels). The libraries that libtorch_cuda.so wants are taken from the NVIDIA wheels beside torch, from
 # those in .deps/python, and then from the toolkit.
 set(RONDO_CUDA_VERSION 13.0)
+list(GET RONDO_TORCH_VERSIONS 0 RONDO_CUDA_TORCH_VERSION)
+if(NOT _torch_version STREQUAL RONDO_CUDA_TORCH_VERSION)
+  message(FATAL_ERROR "LibTorch in ${TORCH_DIR} is ${_torch_version}, which no GPU has run yet; CUDA builds take "
+    "${RONDO_CUDA_TORCH_VERSION}. Set TORCH_DIR to that one, or unset TORCH_DIR and run scripts/setup.sh --cuda.")
+endif()
 
 find_program(NVCC_IN_PATH nvcc)
 get_filename_component(_nvcc_folder "${NVCC_IN_PATH}" REALPATH)
@@ -26,7 +31,7 @@ foreach(_kind STANDARD EXTENSION)
   endif()
 endforeach()
 if(NOT CMAKE_CUDA_COMPILER_VERSION MATCHES "^${RONDO_CUDA_VERSION}")
-  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is CUDA ${CMAKE_CUDA_COMPILER_VERSION}; LibTorch ${RONDO_TORCH_VERSION} "
+  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is CUDA ${CMAKE_CUDA_COMPILER_VERSION}; LibTorch ${RONDO_CUDA_TORCH_VERSION} "
     "is built with ${RONDO_CUDA_VERSION}. Set CUDA_HOME to that toolkit, or run scripts/setup.sh --cuda.")
 endif()
 

@@ -1,8 +1,8 @@
-# LibTorch 2.11 as imported targets. `find_package(Torch)` insists on a CUDA toolkit, so the libraries are named here.
+# LibTorch as imported targets. `find_package(Torch)` insists on a CUDA toolkit, so the libraries are named here.
 #
 # The folder that holds include/ and lib/ is taken from, in this order:
 #   -DTORCH_DIR=..., the environment's TORCH_DIR, .deps/torch.path (written by scripts/setup.sh), .deps/python/torch
-set(RONDO_TORCH_VERSION 2.11.0)
+set(RONDO_TORCH_VERSIONS 2.11.0 2.15.0)  # the first is the one that set-up brings, and the only one for CUDA
 
 if(NOT TORCH_DIR)
   if(DEFINED ENV{TORCH_DIR})
@@ -18,13 +18,13 @@ set(TORCH_DIR ${TORCH_DIR} CACHE PATH "LibTorch: the folder that holds include/ 
 
 if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
   message(FATAL_ERROR "No LibTorch in ${TORCH_DIR} (no lib/libtorch_cpu.so). "
-    "Run scripts/setup.sh, or set TORCH_DIR to an unpacked LibTorch ${RONDO_TORCH_VERSION}.")
+    "Run scripts/setup.sh, or set TORCH_DIR to an unpacked LibTorch (${RONDO_TORCH_VERSIONS}).")
 endif()
 file(STRINGS ${TORCH_DIR}/include/torch/headeronly/version.h _torch_version REGEX "^  \"[0-9.]+")
 string(REGEX MATCH "[0-9.]+" _torch_version "${_torch_version}")
-if(NOT _torch_version STREQUAL RONDO_TORCH_VERSION)
-  message(FATAL_ERROR "LibTorch in ${TORCH_DIR} is ${_torch_version}, not ${RONDO_TORCH_VERSION}. "
-    "Run scripts/setup.sh to install the pinned one beside the project.")
+if(NOT _torch_version IN_LIST RONDO_TORCH_VERSIONS)
+  message(FATAL_ERROR "LibTorch in ${TORCH_DIR} is ${_torch_version}, not one of: ${RONDO_TORCH_VERSIONS}. "
+    "Run scripts/setup.sh to install the first of them beside the project.")
 endif()
 
 add_library(torch_headers INTERFACE)

@@ -17,7 +17,7 @@ scripts/setup.sh [--arrow] [--oracles] [--cuda] [--no-root] [--check]
   --cuda      also the NVIDIA libraries (and nvcc, where the machine has none)
   --no-root   install nothing on the system: unpack packages into .deps/root
   --check     only say what is there and what is missing; exit 6 if something is
-Takes a LibTorch 2.11.0 that is there already: $TORCH_DIR, the active venv or conda environment, ./libtorch.
+Takes a LibTorch 2.11.0 that is there already (2.15.0 too, but not for CUDA): $TORCH_DIR, the active venv or conda environment, ./libtorch.
 Takes an Arrow that is there already: $ARROW_DIR, the folder pyarrow beside LibTorch.
 TEXT
 }
@@ -117,7 +117,7 @@ source "$RONDO_ROOT/scripts/setup/python.sh"
 
 mkdir -p "$DEPS"
 find_root
-has_torch || rm -f "$DEPS/stamps/base"
+torch_fits "$(torch_version_in "$(head -n 1 "$DEPS/torch.path" 2>/dev/null)")" || rm -f "$DEPS/stamps/base"
 [[ -d $RONDO_ROOT/data/corpus ]] || rm -f "$DEPS/stamps/corpus"
 step base base
 [[ -n $torch_dir || $check_only == 1 ]] || torch_dir=$(<"$DEPS/torch.path")

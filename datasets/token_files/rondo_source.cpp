@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "datasets/documents/order.h"
 #include "support/stop_signal.h"

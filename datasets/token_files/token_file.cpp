@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "datasets/documents/content.h"
 #include "datasets/documents/order.h"

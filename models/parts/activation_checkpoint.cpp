@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/headeronly/version.h>
 
 namespace rondo {
 namespace {
@@ -41,12 +42,21 @@ struct CheckpointBackward final : torch::autograd::Node {
   }
 };
 
+// LibTorch 2.15 counts the references of a node in the node.
+auto new_node(KeepsResults keeps) {
+#if TORCH_VERSION_MINOR < 15
+  return std::shared_ptr<CheckpointBackward>(new CheckpointBackward(keeps), torch::autograd::deleteNode);
+#else
+  return c10::make_intrusive<CheckpointBackward>(keeps);
+#endif
+}
+
 }  // namespace
 
 at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> block, const at::Tensor& x,
                       const std::vector<at::Tensor>& leaves, KeepsResults keeps) {
   if (!c10::GradMode::is_enabled()) return block(x);
-  const std::shared_ptr<CheckpointBackward> node(new CheckpointBackward(keeps), torch::autograd::deleteNode);
+  const auto node = new_node(keeps);
   at::Tensor output;
   {
     const c10::AutoGradMode without_gradients(false);

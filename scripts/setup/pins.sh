@@ -2,6 +2,8 @@
 # Every version that set-up brings, in one place. Sourced by scripts/setup.sh.
 
 TORCH_VERSION=2.11.0
+# A build for CPUs takes these, too, where they are there already. cmake/libtorch.cmake has the list, too.
+TORCH_ALSO=2.15.0
 
 # What a CPU run needs: 1.2 GB on disk. libtorch_cpu.so itself wants the CUDA runtime and CUPTI.
 TORCH_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154  # setup.sh sets check_only and may_be_root
+# shellcheck shell=bash disable=SC2154  # setup.sh sets its flags and may_be_root
 # Wheels: LibTorch, Arrow, CUDA, build tools without root, and the packages tests compare with. Sourced by scripts/setup.sh.
 # Nothing is installed into the machine's or the user's Python: every wheel is unpacked into a folder under .deps.
 
@@ -54,14 +54,18 @@ torch_version_in() {  # FOLDER that holds include/ and lib/
   sed -n 's/^ *"\([0-9.]*\)[^"]*"$/\1/p' "$1/include/torch/headeronly/version.h" 2>/dev/null | head -n 1
 }
 
+# A build for CUDA takes the pinned version alone.
+torch_fits() { [[ $1 == "$TORCH_VERSION" || ($1 == "$TORCH_ALSO" && $want_cuda == 0) ]]; }
+torch_wanted() { ((want_cuda)) && echo "$TORCH_VERSION" || echo "$TORCH_VERSION or $TORCH_ALSO"; }
+
 # The folders where a LibTorch may be already, best first. What the user names must fit; the others may.
 find_torch() {
   local folder version
   if [[ -n ${TORCH_DIR:-} ]]; then
     version=$(torch_version_in "$TORCH_DIR") ||
       fail "TORCH_DIR=$TORCH_DIR holds no LibTorch (no lib/libtorch_cpu.so). Unset it, or name the folder of an unpacked LibTorch $TORCH_VERSION."
-    [[ $version == "$TORCH_VERSION" ]] ||
-      fail "TORCH_DIR=$TORCH_DIR is LibTorch ${version:-of an unknown version}; $TORCH_VERSION is needed. Unset TORCH_DIR to install it beside the project."
+    torch_fits "$version" ||
+      fail "TORCH_DIR=$TORCH_DIR is LibTorch ${version:-of an unknown version}; $(torch_wanted) is needed. Unset TORCH_DIR to install it beside the project."
     torch_dir=$TORCH_DIR
     return
   fi
@@ -69,7 +73,7 @@ find_torch() {
     ${VIRTUAL_ENV:+"$VIRTUAL_ENV"/lib/python*/site-packages/torch} \
     ${CONDA_PREFIX:+"$CONDA_PREFIX"/lib/python*/site-packages/torch} \
     "$RONDO_ROOT/libtorch" "$DEPS/python/torch"; do
-    if [[ $(torch_version_in "$folder") == "$TORCH_VERSION" ]]; then
+    if version=$(torch_version_in "$folder") && torch_fits "$version"; then
       torch_dir=$folder
       return
     fi
@@ -80,7 +84,7 @@ find_torch() {
 ensure_torch() {
   local no_wheel_hint=", or set TORCH_DIR to an unpacked LibTorch $TORCH_VERSION"
   if find_torch; then
-    say "LibTorch $TORCH_VERSION: $torch_dir"
+    say "LibTorch $(torch_version_in "$torch_dir"): $torch_dir"
   elif ((check_only)); then
     problems+=("LibTorch $TORCH_VERSION")
     return

@@ -84,7 +84,7 @@ check "a TORCH_DIR without LibTorch is exit 6" fails_with 6 "TORCH_DIR=$dir/nowh
 
 fake_torch "$dir/old_torch" 2.9.1
 TORCH_DIR=$dir/old_torch setup
-check "a TORCH_DIR of another version is exit 6 and names both versions" fails_with 6 "LibTorch 2.9.1" "2.11.0 is needed"
+check "a TORCH_DIR of another version is exit 6 and names both versions" fails_with 6 "LibTorch 2.9.1" "2.11.0 or 2.15.0 is needed"
 
 fresh
 PIP_INDEX_URL=http://127.0.0.1:9/simple setup --check
@@ -108,6 +108,11 @@ setup
 check "an unpacked LibTorch beside the scripts is taken" is_taken "$project/libtorch"
 
 fresh
+fake_torch "$dir/newer" 2.15.0+cu132
+TORCH_DIR=$dir/newer setup
+check "a LibTorch 2.15.0 is taken for CPUs" is_taken "$dir/newer"
+TORCH_DIR=$dir/newer setup --cuda
+check "it is refused for CUDA" fails_with 6 "TORCH_DIR=$dir/newer is LibTorch 2.15.0; 2.11.0 is needed"
 fake_torch "$dir/named" 2.11.0
 TORCH_DIR=$dir/named setup
 check "TORCH_DIR comes before what else there is" is_taken "$dir/named"

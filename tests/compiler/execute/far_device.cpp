@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include <cstdint>
+#include <cstring>
 #include <new>
 
 namespace rondo {
