@@ -2,7 +2,8 @@
 // collectives move the configured dtypes. Padding is cut off after the all-gather and added before
 // the reduce-scatter. A plain autograd layer would save the whole weight for its backward. The
 // resharding layers save the shard and gather again there. A gradient that is not reduced is added
-// to its sum at once, so that a backward holds one whole gradient at a time. A backward may run in
+// to its sum at once, so that a backward holds one whole gradient at a time; the last microbatch
+// reduces each sum there, beside the rest of its backward. A backward may run in
 // two halves, so a layer computes the gradient of its weight only if autograd needs it.
 #include "parallel/simple_fsdp.h"
 
@@ -52,16 +53,32 @@ at::Tensor gather(const at::Tensor& shard, const Parameter& parameter) {
   return flat.view(sizes);
 }
 
-// Returns the gradient of the shard; undefined if it was added to the sum instead.
+// Returns the elements of this rank of a whole gradient, summed over `shards` in reduce_dtype.
+at::Tensor reduce_scattered(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
+                            const FsdpOptions& options) {
+  at::Tensor flat = gradient.reshape({-1});
+  const std::int64_t padding = stored * shards.ranks - flat.size(0);
+  if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
+  return reduce_scatter_sum(flat.to(options.reduce_dtype), shards);
+}
+
+// Returns the gradient of the shard; undefined if it was added to a sum that is not complete.
 at::Tensor reduce_or_accumulate(const at::Tensor& gradient, const at::Tensor& shard,
                                 const Parameter& parameter) {
   const PathScope scope(parameter.name);
-  const at::Tensor& sum = parameter.sum;
-  if (!sum.defined())
-    return reduce_gradient(gradient, shard.size(0), parameter.shards, parameter.options)
-        .to(shard.scalar_type());
-  sum.add_(gradient.reshape({-1}));
-  return {};
+  const std::int64_t stored = shard.size(0);
+  const at::ScalarType dtype = shard.scalar_type();
+  const AxisGroup& shards = parameter.shards;
+  const std::optional<GradientSum>& sum = parameter.sum;
+  const FsdpOptions& options = parameter.options;
+  if (!sum) return reduce_gradient(gradient, stored, shards, options).to(dtype);
+  if (!sum->is_whole) {
+    sum->tensor.add_(reduce_scattered(gradient, stored, shards, options).to(dtype));
+    return sum_over_replicas(sum->tensor, options).to(dtype);
+  }
+  sum->tensor.add_(gradient.reshape({-1}));
+  if (!sum->is_complete) return {};
+  return reduce_gradient(sum->tensor, stored, shards, options).to(dtype);
 }
 
 struct Unshard : torch::autograd::Function<Unshard> {
@@ -205,10 +222,7 @@ at::Tensor sum_over_replicas(const at::Tensor& gradient, const FsdpOptions& opti
 
 at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
                            const FsdpOptions& options) {
-  at::Tensor flat = gradient.reshape({-1});
-  const std::int64_t padding = stored * shards.ranks - flat.size(0);
-  if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
-  return sum_over_replicas(reduce_scatter_sum(flat.to(options.reduce_dtype), shards), options);
+  return sum_over_replicas(reduce_scattered(gradient, stored, shards, options), options);
 }
 
 }  // namespace rondo

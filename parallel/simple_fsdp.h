@@ -42,7 +42,7 @@ class Weights {
   virtual ~Weights() = default;
   // Returns the part of the parameter that this rank computes with, in the compute dtype.
   // Backward: the reduced gradient of the shard in its dtype, or no gradient if it was
-  // accumulated (ShardedParameter::sum).
+  // added to a sum that is not complete (GradientSum).
   virtual at::Tensor get(std::string_view leaf) const = 0;
   // The same for one use whose gradient has another dtype than the weight: the gradient is reduced
   // without a cast to the compute dtype.
@@ -58,13 +58,20 @@ class Weights {
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 };
 
+// The sum of the gradients of a parameter over microbatches, to which a backward adds.
+struct GradientSum {
+  at::Tensor tensor;  // [elements of the part] if `is_whole`, otherwise [stored elements]
+  bool is_whole;      // of gradients that are reduced over neither shards nor replicas
+  // The microbatch is the last: its backward reduces the sum at once, and returns it as the gradient
+  // of the shard. REQUIRES: is_whole, or true.
+  bool is_complete;
+};
+
 struct ShardedParameter {
-  at::Tensor shard;                 // [stored elements], requires grad
-  std::vector<std::int64_t> sizes;  // sizes of the part that this rank computes with
-  AxisGroup shards{};               // the ranks among which this part is sharded
-  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the
-  // backward reduces.
-  at::Tensor sum = {};
+  at::Tensor shard;                          // [stored elements], requires grad
+  std::vector<std::int64_t> sizes;           // sizes of the part that this rank computes with
+  AxisGroup shards{};                        // the ranks among which this part is sharded
+  std::optional<GradientSum> sum = {};       // absent: the backward reduces the gradient
   std::optional<Float8Options> float8 = {};  // of a linear layer or experts with float8 products
 };
 using ShardedParameters = std::map<std::string, ShardedParameter>;

@@ -34,13 +34,15 @@ StepProgram::StepProgram(const TrainStepFunctions& of, const CompileRequest& req
     return calls;
   };
   step = calls(of.microbatch, request);
-  if (of.update) step.push_back({add(*of.update, request)});
+  if (of.last) step.back().function = add(*of.last, request);
+  const CompiledStep* const update = of.update ? add(*of.update, request) : nullptr;
+  if (update != nullptr && !of.last) step.push_back({update});
   if (of.repeat) {
     CompileRequest least_memory = request;
     least_memory.options.memory_policy = MemoryPolicy::full;
     least_memory.options.recompute_all_to_all = true;
     repeat = calls(*of.repeat, least_memory);
-    if (of.update) repeat.push_back(step.back());
+    if (update != nullptr) repeat.push_back({update});
   }
   if (with_validation) validation = {{add(of.validate, request)}};
 }

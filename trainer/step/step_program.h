@@ -1,5 +1,5 @@
 // The compiled functions of a rank's step, and the calls of a step: `train_step`; or `accumulate`
-// for each microbatch and then `update`; or, on a rank of a pipeline, the actions of its schedule
+// for each microbatch and then `update`, or `last` in place of the last two; or, on a rank of a pipeline, the actions of its schedule
 // and then `update`. Built before any weight exists.
 #pragma once
 
@@ -42,8 +42,8 @@ struct StepProgram {
 
   // Returns all functions, the pipeline's first, in the same order on all ranks of a stage.
   std::vector<const CompiledStep*> all() const;
-  // Returns the function with this name: "train_step", "accumulate", "update", "repeat",
-  // "validate"; nullptr if there is none.
+  // Returns the function with this name: "train_step", "accumulate", "last", "update",
+  // "repeat", "validate"; nullptr if there is none.
   const CompiledStep* find(std::string_view name) const;
   const CompiledStep& at(std::string_view name) const;  // REQUIRES: it exists
 

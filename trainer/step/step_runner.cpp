@@ -61,6 +61,12 @@ std::size_t count(const std::vector<Call>& calls, const CompiledStep* function) 
       std::count_if(calls.begin(), calls.end(), [&](const Call& call) { return call.function == function; }));
 }
 
+std::size_t microbatches_of(const std::vector<Call>& calls) {
+  std::size_t last = 0;
+  for (const Call& call : calls) last = std::max(last, call.microbatch);
+  return last + 1;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(const StepProgram& program, const TrainState& state, const SharedResources& shared)
@@ -82,7 +88,7 @@ void StepRunner::bind(const std::vector<Call>& calls, const TrainState& state) {
 
 std::vector<at::Tensor> StepRunner::issue(const std::vector<Call>& calls, const Step& step) {
   const std::vector<Batch>& microbatches = step.batch.microbatches;
-  RONDO_ASSERT(pipeline_ || microbatches.size() == count(calls, calls.front().function),
+  RONDO_ASSERT(pipeline_ || microbatches.size() == microbatches_of(calls),
                "a step has the microbatches of its program");
   std::vector<std::vector<at::Tensor>> batches;
   for (const Call& call : calls) {

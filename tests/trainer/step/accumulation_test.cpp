@@ -35,6 +35,12 @@ int count(const ir::Graph& graph, std::string_view op) {
                                         [&](const ir::Node& node) { return node.op == op; }));
 }
 
+int backward_count(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
+    return node.op == op && node.phase == Phase::backward;
+  }));
+}
+
 // Operands of whole tensors, before the reduce-scatter.
 std::int64_t reduce_scattered_bytes(const ir::Graph& graph) {
   std::int64_t bytes = 0;
@@ -83,7 +89,7 @@ TEST_CASE("an eager update makes no copy of what it overwrites") {
   CHECK(cpu_memory::peak_bytes() - before < kSmall);
 }
 
-TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and shards in every microbatch") {
+TEST_CASE("replicas sum their gradients in the last backward, a bucket at a time, and shards in each") {
   const std::string model = GENERATE("llama3", "deepseek_v3");
   const auto [replicate, shard, experts] =
       GENERATE(table<int, int, int>({{2, 2, 1}, {4, 1, 1}, {2, 2, 2}, {2, 1, 1}}));
@@ -98,18 +104,20 @@ TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and sha
   // Valid tokens are summed in the forward; loss, norm and the load of experts in the update. All
   // other sums of a microbatch are of gradients.
   const int others = 2 + routers;
+  const ir::Graph &of_microbatch = compiled.at("accumulate").graph(), &last = compiled.at("last").graph();
   const int sums = count(once.at("train_step").graph(), ir::kAllReduce) - others;
   CHECK(sums >= 4);
-  CHECK(count(compiled.at("accumulate").graph(), ir::kAllReduce) == 1);
-  CHECK(count(compiled.at("update").graph(), ir::kAllReduce) == sums + others - 1);
-  CHECK(count(compiled.at("accumulate").graph(), ir::kReduceScatter) ==
-        count(once.at("train_step").graph(), ir::kReduceScatter));
-  CHECK(count(compiled.at("update").graph(), ir::kReduceScatter) == 0);
+  CHECK(count(of_microbatch, ir::kAllReduce) == 1);
+  CHECK(count(last, ir::kAllReduce) == sums + others);
+  CHECK(backward_count(last, ir::kAllReduce) == sums);
+  for (const ir::Graph* graph : {&of_microbatch, &last})
+    CHECK(count(*graph, ir::kReduceScatter) == count(once.at("train_step").graph(), ir::kReduceScatter));
+  CHECK(compiled.find("update") == nullptr);
   // Fewer than one for each parameter.
   CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
 }
 
-TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once, and microbatches none") {
+TEST_CASE("with fsdp_gradient_sync = step the last backward scatters all gradients, and no other does") {
   const std::string model = GENERATE("llama3", "deepseek_v3");
   const auto [replicate, shard, experts] = GENERATE(table<int, int, int>({{1, 3, 1}, {2, 2, 1}, {1, 4, 2}}));
   if (model == "llama3" && experts > 1) return;
@@ -118,26 +126,27 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
                            fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
                            fmt::format("--parallelism.expert_parallel_degree={}", experts)};
   const StepProgram often = accumulating(model, replicate * shard, flags).compile(ExecutorKind::replay);
+  const StepProgram whole = SmallJob(model, replicate * shard, flags).compile(ExecutorKind::replay);
   flags.push_back(kSyncOnce);
   const SmallJob job = accumulating(model, replicate * shard, flags);
   const StepProgram once = job.compile(ExecutorKind::replay);
-  const ir::Graph &of_microbatch = often.at("accumulate").graph(), &of_step = once.at("update").graph();
+  const ir::Graph &reducing = often.at("accumulate").graph(), &adding = once.at("accumulate").graph(),
+                  &last = once.at("last").graph();
   std::int64_t sums = 0, padded = 0;
   for (const ParameterRule& rule : job.decoder->parameters()) {
     const Placement place = placement_of(rule, job.layout.mesh, job.rank);
     sums += 4 * place.shard.part_elements();
     padded += 4 * place.shard.stored() * place.shards.ranks;
   }
-  // The same collectives and bytes as in one microbatch.
-  CHECK(reduce_scattered_bytes(of_step) == padded);
-  const int scattered = count(of_step, ir::kReduceScatter);
-  CHECK(scattered > 0);
-  CHECK(count(of_microbatch, ir::kReduceScatter) - count(once.at("accumulate").graph(), ir::kReduceScatter) ==
-        scattered);
-  CHECK(reduce_scattered_bytes(of_microbatch) - reduce_scattered_bytes(once.at("accumulate").graph()) ==
-        padded);
+  // The same collectives and bytes as in one microbatch that reduces.
+  CHECK(reduce_scattered_bytes(last) - reduce_scattered_bytes(adding) == padded);
+  CHECK(reduce_scattered_bytes(last) == reduce_scattered_bytes(reducing));
+  CHECK(count(last, ir::kReduceScatter) > count(adding, ir::kReduceScatter));
+  CHECK(count(last, ir::kReduceScatter) == count(reducing, ir::kReduceScatter));
+  CHECK(backward_count(last, ir::kReduceScatter) == backward_count(reducing, ir::kReduceScatter));
   // Replicas sum the results.
-  CHECK(count(of_step, ir::kAllReduce) == count(often.at("update").graph(), ir::kAllReduce));
+  CHECK(count(last, ir::kAllReduce) == count(whole.at("train_step").graph(), ir::kAllReduce));
+  CHECK(once.find("update") == nullptr);
   std::int64_t held = 0;
   for (const StepInput& input : once.at("accumulate").function().inputs)
     if (input.name.starts_with("unsharded_grad.")) held += ir::storage_bytes(input.type);

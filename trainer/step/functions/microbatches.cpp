@@ -21,7 +21,7 @@ struct Accumulate {
     const TrainStepOptions& o = step.options;
     parameters = b.parameters();
     sums = gradient_sums(b, step);
-    if (step.has_whole_sums()) of_backward = sums;
+    if (step.has_whole_sums()) of_backward.at = sums;
     totals = totals_sums(b, step);
     const auto add_stream = [&](const std::string& name, ir::InputKind kind) {
       return b.add(stream(step, name, kind, o.local_batch_size, o.seq_len));
@@ -39,7 +39,7 @@ struct Accumulate {
 
   SignatureBuilder b;
   Range parameters, sums, totals;
-  Range of_backward;  // the sums to which the backward itself adds: none or all
+  BackwardSums of_backward;  // whole sums: the backward itself adds to them
   std::size_t sent_hidden = 0, sent_gradient = 0, received_gradient = 0;
   std::optional<BatchInputs> batch;
 };
@@ -128,6 +128,32 @@ StepFunction make_update(const StepContextPtr& step, const std::vector<StepConte
     update_state(*step, optimizer, {StepTotals::together(stage_totals), gradients, biases}, inputs, outputs);
     outputs.update(sums, zeroed(sums.of(inputs)));
     for (const Range& range : totals) outputs.update(range, zeroed(range.of(inputs)));
+  });
+}
+
+StepFunction make_last(const StepContextPtr& step) {
+  SignatureBuilder b(step->inputs);
+  OptimizerInputs optimizer(b, *step, b.parameters());
+  const Range sums = gradient_sums(b, *step);
+  const Range totals = totals_sums(b, *step);
+  const BatchInputs batch = training_batch(b, *step);
+  optimizer.learning_rate = b.batch(BatchTensor::learning_rate, ir::DType::f32, {}, {});
+  declare_results(b, *step);
+  optimizer.updates(b);
+  b.updates(batch.expert_biases);
+  b.updates(sums);
+  b.updates(totals);
+  return b.build("last", [=](const Tensors& inputs, StepOutputs& outputs) {
+    const auto pass =
+        forward_pass(step, batch, optimizer.parameters, {.at = sums, .completes = true}, inputs);
+    const Tensors gradients = gradients_of(*step, *pass, {}, {});
+    const Tensors step_totals = added(totals.of(inputs), pass->totals.list());
+    update_state(*step, optimizer, {totals_from(*step, step_totals), gradients, batch.expert_biases}, inputs,
+                 outputs);
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    outputs.update(sums, zeroed(sums.of(inputs)));
+    outputs.update(totals, zeroed(totals.of(inputs)));
   });
 }
 

@@ -20,6 +20,11 @@ StepFunction make_accumulate(const StepContextPtr& step);
 using EagerBody = std::function<void(ir::Body body, std::int64_t microbatch, const Tensors& inputs)>;
 EagerBody make_eager_body(const StepContextPtr& stage);
 
+// The last microbatch and the update in one function: the backward reduces each sum as soon as its
+// gradient is added, so that the rest of the backward hides the reductions. The same bits as
+// make_accumulate's function followed by make_update's.
+StepFunction make_last(const StepContextPtr& step);
+
 // The update from the sums of all `stages`, which together are `step`. A whole model has a single
 // stage.
 StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages);

@@ -70,13 +70,19 @@ ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
   return inputs;
 }
 
-RankContext ranks_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {}) {
+RankContext ranks_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {},
+                       bool completes_sums = false) {
   ShardedParameters by_name;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Placement& place = step.placements[i];
     const std::string& name = step.parameters[i].name;
-    by_name[name] = {shards[i], place.shard.part_sizes(), place.shards, sums.empty() ? Tensor() : sums[i],
-                     step.options.float8 ? step.options.float8(name) : std::nullopt};
+    std::optional<GradientSum> sum;
+    if (!sums.empty()) sum = {sums[i], step.has_whole_sums(), completes_sums};
+    by_name[name] = {.shard = shards[i],
+                     .sizes = place.shard.part_sizes(),
+                     .shards = place.shards,
+                     .sum = std::move(sum),
+                     .float8 = step.options.float8 ? step.options.float8(name) : std::nullopt};
   }
   return rank_context(std::move(by_name), step.options.sharding);
 }
@@ -196,6 +202,12 @@ Runs runs_of(const Things& all, const Things& some, Name name) {
 
 ir::DType StepContext::sums() const { return to_ir(sum_dtype(options.state_dtype)); }
 
+bool StepContext::reduces_sums() const {
+  const auto is_sharded = [](const Placement& place) { return place.shards.ranks > 1; };
+  return options.sharding.fsdp.replicas.ranks > 1 ||
+         (has_whole_sums() && std::any_of(placements.begin(), placements.end(), is_sharded));
+}
+
 StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
                                  const StageEnds& ends, const TrainStepOptions& options) {
   const auto made = std::make_shared<StepContext>(StepContext{.model = parts.size() == 1 ? parts[0] : whole,
@@ -289,14 +301,15 @@ StepInput stream(const StepContext& step, const std::string& name, ir::InputKind
 }
 
 std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& of, const BatchInputs& at_input,
-                                          const Range& parameters, const Range& sums, const Tensors& inputs) {
+                                          const Range& parameters, const BackwardSums& sums,
+                                          const Tensors& inputs) {
   const StepContext& step = *of;
   const c10::AutoGradMode with_gradients(true);
   const auto pass = std::make_shared<ForwardPass>();
   for (const Tensor& input : parameters.of(inputs))
     pass->shards.push_back(input.detach().requires_grad_(true));
-  pass->ranks = ranks_over(step, pass->shards, sums.of(inputs));
-  pass->adds_gradients = sums.count > 0;
+  pass->ranks = ranks_over(step, pass->shards, sums.at.of(inputs), sums.completes);
+  pass->adds_gradients = sums.at.count > 0 && !sums.completes;
   ForwardInputs& forward = pass->inputs = forward_inputs(step, at_input, inputs);
   if (!step.embedding) forward.hidden_ND = pass->hidden = forward.hidden_ND->detach().requires_grad_(true);
   pass->loads.resize(static_cast<std::size_t>(step.router_runs.count()));

@@ -46,6 +46,8 @@ struct StepContext {
   bool is_bounded() const { return options.sharding.experts.is_bounded(); }
   // Whether microbatches accumulate unsharded gradients.
   bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
+  // Whether ranks add up the sums over microbatches before an update.
+  bool reduces_sums() const;
 };
 using StepContextPtr = std::shared_ptr<const StepContext>;
 
@@ -93,12 +95,19 @@ struct ForwardPass {
   RankContext ranks;
   ForwardInputs inputs;
   std::vector<RouterLoad> loads;
-  bool adds_gradients = false;  // the backward adds gradients to sums
+  bool adds_gradients = false;  // the backward adds gradients to sums and returns none
 };
-// Runs the forward with gradients. `sums`: the inputs to which the backward adds unsharded
-// gradients; empty: the backward reduce-scatters them.
+// The inputs to which a backward adds gradients: none, or the sums over microbatches. A backward that
+// completes them returns the sums, reduced, as the gradients of the shards. One that does not adds
+// only to whole sums.
+struct BackwardSums {
+  Range at = {};
+  bool completes = false;
+};
+// Runs the forward with gradients. Without sums the backward reduces gradients.
 std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& step, const BatchInputs& at_input,
-                                          const Range& parameters, const Range& sums, const Tensors& inputs);
+                                          const Range& parameters, const BackwardSums& sums,
+                                          const Tensors& inputs);
 // Returns gradients: of the shards, unless they were added to sums, then of the received hidden
 // states. `gradient` is the gradient of the hidden states that the stage sent, undefined with a
 // head. `keep`: the pass runs backward again.

@@ -60,14 +60,17 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   const StepContextPtr step = context(options);
   TrainStepFunctions functions{.microbatches = options.microbatches,
                                .microbatch = per_microbatch(options),
+                               .last = {},
                                .update = {},
                                .repeat = {},
                                .validate = make_validate(context(with_room))};
-  if (accumulates) functions.update = make_update(step, {step});
   if (step->has_routers() && step->is_bounded() && options.expert_overflow == ExpertOverflow::repeat) {
     functions.repeat = per_microbatch(with_room);
     functions.repeat->name = "repeat";
   }
+  if (!accumulates) return functions;
+  if (step->reduces_sums()) functions.last = make_last(step);
+  if (!functions.last || functions.repeat) functions.update = make_update(step, {step});
   return functions;
 }
 

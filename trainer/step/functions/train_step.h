@@ -5,7 +5,8 @@
 // `accumulate` runs for each microbatch: it reduce-scatters the gradients and adds them to fp32
 // shards (fp64 for fp64 state). `update` then all-reduces the sums over the replicas. With
 // GradientSync::step, `accumulate` adds unsharded gradients and `update` also reduce-scatters the
-// sums. Eager runs call the same functions.
+// sums. If sums are reduced, `last` takes the place of the last `accumulate` and of `update`: its
+// backward reduces each sum as soon as it is complete. Eager runs call the same functions.
 //
 // A token loss is divided by the valid tokens of all ranks and all microbatches of the step;
 // gradients are summed and never divided. Loss and gradient norm have the same bits on all ranks:
@@ -102,8 +103,11 @@ inline const std::string kSentHidden = "sent_hidden", kSentGradient = "sent_grad
 
 struct TrainStepFunctions {
   std::int64_t microbatches = 1;
-  StepFunction microbatch;             // "train_step" with one microbatch, otherwise "accumulate"
-  std::optional<StepFunction> update;  // applies the accumulated gradients; absent with one microbatch
+  StepFunction microbatch;  // "train_step" with one microbatch, otherwise "accumulate"
+  // The last microbatch with the update; absent with one microbatch, or if ranks reduce no sums.
+  std::optional<StepFunction> last;
+  // Applies the sums; absent with one microbatch, or if only `last` would run it.
+  std::optional<StepFunction> update;
   // `microbatch` with room for all tokens of all experts; absent if steps are not repeated.
   std::optional<StepFunction> repeat;
   StepFunction validate;  // the sum of losses of one batch and its labels, with room for all tokens
