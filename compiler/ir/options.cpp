@@ -64,6 +64,8 @@ constexpr std::array kSetters = {
     OptionSetter{"cpu_offload_defer_n_layers", &set_member<&C::cpu_offload_defer_n_layers>},
     OptionSetter{"cpu_offload_prefetch_n_layers", &set_member<&C::cpu_offload_prefetch_n_layers>},
     OptionSetter{"matmul_algorithms", &set_member<&C::matmul_algorithms>},
+    OptionSetter{"tensor_parallel_pieces", &set_member<&C::tensor_parallel_pieces>,
+                 "compile.tensor_parallel_pieces"},
     OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
 };
 

@@ -87,6 +87,10 @@ struct CompileOptions {
   // of the reductions.
   std::string gather_group_suffix = {};
 
+  // Pieces of a collective of activations that overlap its products: 1: it stays whole; 0: as many
+  // as the cost model chooses.
+  std::int64_t tensor_parallel_pieces = 1;
+
   // Sets an option from text, for tools and tests. Appends to a list. Throws Error(config) for an
   // unknown option and for text that is not a value of it.
   void set(std::string_view option, const std::string& value);

@@ -27,6 +27,7 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options);
 Notes bucket_replica_sums(Graph& graph, const CompileOptions& options);
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 Notes overlap_activations(Graph& graph, const CompileOptions& options);
+Notes async_tensor_parallel(Graph& graph, const CompileOptions& options);
 Notes overlap_microbatches(Graph& graph, const CompileOptions& options);
 Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 Notes choose_matmul_algorithms(Graph& graph, const CompileOptions& options);

@@ -201,6 +201,20 @@ constexpr std::array kPasses = {
         .place = "after the bucketing passes, which mark collectives of parameters",
     },
     PassInfo{
+        .name = "async_tensor_parallel",
+        .run = &async_tensor_parallel,
+        .of_bodies = true,
+        .needs = kFunctional | kPhasesInTurn,
+        .does = "cuts gathers of activations by rows and reduce-scatters by columns into pieces that overlap "
+                "the pieces of their products, under `parallelism.enable_async_tensor_parallel`",
+        .guarantees = "the sums over ranks keep their order; a collective stays whole if the cost model "
+                      "expects that its pieces take longer, and the log says so",
+        .place = "after `overlap_activations`, so that only what no independent node hides is cut; before "
+                 "`reorder_for_memory`",
+        .numerics_detail = "for products and reductions where the order of a sum depends on the number of "
+                           "rows or columns (not on CPU in fp32 and bf16)",
+    },
+    PassInfo{
         .name = "overlap_microbatches",
         .run = &overlap_microbatches,
         .of_bodies = true,

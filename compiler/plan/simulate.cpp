@@ -156,6 +156,24 @@ StepEstimate simulate(const Graph& graph, const DeviceModel& device, const Group
   return Simulator(graph, device, groups, expert_rows, measured).run();
 }
 
+double seconds_of(const Graph& graph, const std::vector<const Node*>& nodes, const DeviceModel& device) {
+  Graph part;
+  GroupShapes groups;
+  std::map<ValueId, ValueId> ids;
+  const auto own = [&](ValueId id) {
+    const auto [it, is_new] = ids.emplace(id, part.value_count());
+    if (is_new) part.add_value(graph.value(id));
+    return it->second;
+  };
+  for (const Node* original : nodes) {
+    Node& node = part.nodes.emplace_back(*original);
+    if (const auto c = collective_of(node)) groups.emplace(c->group, group_shape(graph, *c));
+    for_each_operand(node, [&](ValueId& id) { id = own(id); });
+    for (ValueId& id : node.results) id = own(id);
+  }
+  return simulate(part, device, groups).step_s;
+}
+
 void CollectiveTotals::add(const CollectiveTotals& other, double times) {
   count += std::llround(times * static_cast<double>(other.count));
   bytes += times * other.bytes;

@@ -18,6 +18,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/ir/ir.h"
 #include "compiler/plan/cost_model.h"
@@ -80,5 +81,9 @@ using ProductSeconds = std::map<std::string, double>;
 // that is computed. A product that is not in `measured` takes the time of the cost model.
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
                       double expert_rows = 1, const ProductSeconds& measured = {});
+
+// Returns the time of some nodes of a graph in this order, in the groups of its mesh. What started
+// before them is complete.
+double seconds_of(const Graph& graph, const std::vector<const Node*>& nodes, const DeviceModel& device);
 
 }  // namespace rondo::ir
