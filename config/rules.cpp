@@ -194,6 +194,21 @@ void check_features(Rules& rules, const JobConfig& config, TargetDevice device) 
       "needs parallelism.expert_capacity_factor above 0; with 0 there is capacity for all rows");
 }
 
+void check_async_tensor_parallel(Rules& rules, const JobConfig& config) {
+  const std::string key = "parallelism.enable_async_tensor_parallel";
+  const std::int64_t pieces = config.compile.tensor_parallel_pieces;
+  if (!config.parallelism.enable_async_tensor_parallel) {
+    rules.require(pieces == 0, {"compile.tensor_parallel_pieces", key}, "needs " + key + " = true");
+    return;
+  }
+  rules.require(config.parallelism.tensor_parallel_degree != 1, {key, "parallelism.tensor_parallel_degree"},
+                "needs ranks that share layers: set parallelism.tensor_parallel_degree to at least 2");
+  rules.require(config.compile.enable, {key, "compile.enable"},
+                "needs a recorded graph: set compile.enable = true");
+  rules.require(pieces != 1, {"compile.tensor_parallel_pieces"},
+                "must be at least 2, or 0 for the number that is planned to be the fastest");
+}
+
 // Checks compile.memory_policy against torchtitan's activation_checkpoint.mode: both set the same
 // option.
 void check_memory_policy(Rules& rules, const JobConfig& config) {
@@ -333,6 +348,7 @@ void check_rules(const JobConfig& config, const Origins& origins, TargetDevice d
   check_features(rules, config, device);
   check_float8(rules, config, device);
   check_memory_policy(rules, config);
+  check_async_tensor_parallel(rules, config);
   check_matmul_algorithms(rules, config, device);
   check_attention_kernel(rules, config, device);
   check_names_of_parameters(rules, config);

@@ -109,6 +109,10 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
         degrees.data_parallel_replicate_degree = replicas;
         degrees.tensor_parallel_degree = tensor;
         degrees.expert_parallel_degree = expert;
+        if (tensor == 1) {
+          degrees.enable_async_tensor_parallel = false;
+          v.config.compile.tensor_parallel_pieces = 0;
+        }
         if (own.expert_tensor_parallel_degree > 1) degrees.expert_tensor_parallel_degree = tensor;
         v.config.compile.enable = true;  // plans are of the replay
         v.config.compile.executor = ExecutorKind::replay;

@@ -53,6 +53,8 @@ JobConfig proof_job(const JobConfig& job) {
   Parallelism& p = c.parallelism;
   for (const DegreeOfAxis& of : kDegrees) p.*of.degree = 1;
   p.expert_overflow = ExpertOverflow::repeat;
+  p.enable_async_tensor_parallel = false;  // one rank refuses it; layouts set it
+  c.compile.tensor_parallel_pieces = 0;
   c.compile.dump = GraphDump::none;
   c.compile.memory_budget_gib = 0;
   c.compile.fsdp_buckets.clear();  // they may name layers that the small model lacks

@@ -42,6 +42,7 @@ const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=
 const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
 const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
 const std::string kSyncOnce = "parallelism.fsdp_gradient_sync=step";
+const std::string kPieces = "parallelism.enable_async_tensor_parallel=true compile.tensor_parallel_pieces=2";
 
 const Ways& ways_of_all() {
   static const Ways list = {
@@ -191,9 +192,7 @@ std::vector<ProofLayout> with_exchanges(const JobConfig& job, const std::vector<
 
 // Returns a number of microbatches that divides a step of 24 sequences.
 std::int64_t microbatches_of(const ProofLayout& layout) {
-  for (const std::int64_t wanted : {2, 3})
-    if (kSequences % (layout.data() * wanted) == 0) return wanted;
-  return 2;
+  return kSequences % (2 * layout.data()) != 0 && kSequences % (3 * layout.data()) == 0 ? 3 : 2;
 }
 
 }  // namespace
@@ -314,6 +313,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
       continue;
     }
     if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
+    if (layout.tensor > 1) cases.push_back({{with(layout, kPieces)}});
     if (layout.experts > 1) expert_layouts.push_back(layout);
   }
   cross(ways_of_all(), small);

@@ -44,6 +44,8 @@ CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
   options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
   options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;
   if (c.enable_fsdp_ag_rs_overlap) options.gather_group_suffix = kGatherGroupSuffix;
+  if (config.parallelism.enable_async_tensor_parallel)
+    options.tensor_parallel_pieces = c.tensor_parallel_pieces;
   options.reshard_after_forward = reshard_after_forward(config);
   return options;
 }

@@ -213,6 +213,11 @@ const Fields& Compile::fields() {
             "each matrix product; empty: LibTorch's choice"),
       field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
             "run all-gathers in a process group of their own, so they do not wait behind reduce-scatters"),
+      field(
+          "tensor_parallel_pieces", &Compile::tensor_parallel_pieces,
+          "for parallelism.enable_async_tensor_parallel: pieces of each collective, from 2; 0: for each the "
+          "number that is planned to be the fastest",
+          {.minimum = 0, .maximum = 64, .unit = "pieces"}),
       field("cpu_offload_budget_gb", &Compile::cpu_offload_budget_gb,
             "for policy sac_and_offload: host memory for activations per rank",
             {.minimum = 0, .maximum = 1e6, .unit = "GiB"}),

@@ -99,6 +99,7 @@ struct Compile {
   bool full_recompute_all_to_all = false;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
   bool enable_fsdp_ag_rs_overlap = false;
+  std::int64_t tensor_parallel_pieces = 0;  // 0: by the cost model
   double cpu_offload_budget_gb = 100.0;
   std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 0;
   std::optional<AttentionKernel> attention;  // unset: auto, the first that supports the shapes

@@ -28,6 +28,9 @@ const Fields& Parallelism::fields() {
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
             "ranks that divide each layer and its tokens; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
+      field("enable_async_tensor_parallel", &P::enable_async_tensor_parallel,
+            "run gathers and reduce-scatters of activations in pieces, at the same time as the pieces of "
+            "their products, where that is planned to be faster"),
       field("context_parallel_degree", &P::context_parallel_degree,
             "ranks that divide the tokens of each sequence; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),

@@ -22,6 +22,7 @@ struct Parallelism {
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::all_but_last;
   GradientSync fsdp_gradient_sync = GradientSync::microbatch;
   std::int64_t tensor_parallel_degree = 1, expert_parallel_degree = 1, expert_tensor_parallel_degree = 1;
+  bool enable_async_tensor_parallel = false;
   std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
   ContextExchange context_parallel_rotate_method = ContextExchange::all_gather;
   ContextLoadBalancer context_parallel_load_balancer = ContextLoadBalancer::headtail;

@@ -20,6 +20,24 @@ TEST_CASE("unknown passes, passes of another device and wrong orders are refused
     CHECK_THAT(message, ContainsSubstring(problem));
 }
 
+TEST_CASE("asynchronous tensor parallelism needs ranks that share layers and a recorded graph") {
+  const std::string key = "parallelism.enable_async_tensor_parallel";
+  const std::string on = key + " = true\n", shared = "parallelism.tensor_parallel_degree = 2\n";
+  CHECK(message_of(on + shared).empty());
+  CHECK(
+      message_of(on + "parallelism.tensor_parallel_degree = -1\nparallelism.data_parallel_shard_degree = 1\n")
+          .empty());
+  CHECK(message_of(on + shared + "compile.tensor_parallel_pieces = 4\n").empty());
+  CHECK_THAT(message_of(on), ContainsSubstring(key + " = true: needs ranks that share layers: set "
+                                                     "parallelism.tensor_parallel_degree to at least 2"));
+  CHECK_THAT(message_of(on + shared + "compile.enable = false\n"),
+             ContainsSubstring("needs a recorded graph: set compile.enable = true"));
+  CHECK_THAT(message_of(on + shared, {"--compile.tensor_parallel_pieces=1"}),
+             ContainsSubstring("must be at least 2, or 0 for the number that is planned to be the fastest"));
+  CHECK_THAT(message_of("compile.tensor_parallel_pieces = 2\n"),
+             ContainsSubstring("compile.tensor_parallel_pieces = 2: needs " + key + " = true"));
+}
+
 TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {
   CHECK(message_of("compile.attention = \"flash\"\n", {"--job.device=cuda"}).empty());
   CHECK(message_of("", {"--compile.attention=flash", "--job.device=cpu"}) ==

@@ -77,7 +77,7 @@ inline const std::vector<Key> kKeys = {
     {"parallelism.fsdp_reshard_after_forward", R"("default")", served},
     {"parallelism.tensor_parallel_degree", "1", served},
     {"parallelism.disable_loss_parallel", "false", refused},
-    {"parallelism.enable_async_tensor_parallel", "false", refused},
+    {"parallelism.enable_async_tensor_parallel", "false", served},
     {"parallelism.pipeline_parallel_degree", "1", served},
     {"parallelism.module_fqns_per_model_part", "", served},
     {"parallelism.pipeline_parallel_first_stage_less_layers", "1", served},

@@ -57,6 +57,7 @@ TEST_CASE("the layouts and ways to train of both models are at least 300, all di
         std::vector<std::string> flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" +
                                           std::string(model) + "_debug.toml"};
         for (const std::string& setting : layout.settings) flags.push_back("--" + setting);
+        if (layout.tensor > 1) flags.emplace_back("--parallelism.tensor_parallel_degree=2");
         JobConfig config;
         CHECK_NOTHROW(config = load_config(flags, TargetDevice::cpu));
         config.model = job.model;
