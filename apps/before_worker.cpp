@@ -23,7 +23,7 @@ namespace {
 // program.
 std::string presets() {
   for (const std::filesystem::path& folder :
-       {std::filesystem::path("configs"), program_folder() / "../../configs"}) {
+       {std::filesystem::path("configs"), shared_folder() / "configs"}) {
     std::vector<std::string> names;
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))

@@ -21,6 +21,7 @@
 #include "apps/run_program.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"
+#include "support/process_start.h"
 
 namespace rondo {
 namespace {
@@ -28,7 +29,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr const char* kSetUp = "scripts/setup.sh, then build again";
+
+const char* set_up() {
+  return is_installed() ? "unpack the archive again" : "scripts/setup.sh, then build again";
+}
 
 Finding ok(const std::string& subject, const std::string& detail) { return {Health::ok, subject, detail}; }
 Finding absent(const std::string& subject, const std::string& detail) {
@@ -50,15 +54,15 @@ std::string first_line(const std::string& text) { return trimmed(text.substr(0, 
 std::string worker_advice(const ProgramResult& result) {
   if (result.timed_out) return "the machine may be overloaded; run it yourself: rondo-worker --version";
   if (result.output.find("error while loading shared libraries") != std::string::npos)
-    return "LibTorch was moved or is incomplete: scripts/setup.sh, then build again";
+    return std::string("LibTorch was moved or is incomplete: ") + set_up();
   if (result.exit_code == 128 + 4)  // SIGILL
     return "this processor lacks instructions that it was built for: build again on this machine";
-  return kSetUp;
+  return set_up();
 }
 
 Finding check_worker(const fs::path& program_folder, int timeout_ms) {
   const fs::path worker = program_folder / "rondo-worker";
-  Finding finding{.health = Health::missing, .subject = "worker", .detail = "", .advice = kSetUp};
+  Finding finding{.health = Health::missing, .subject = "worker", .detail = "", .advice = set_up()};
   if (!fs::exists(worker)) {
     finding.detail = worker.string() + " does not exist";
     return finding;
@@ -231,9 +235,10 @@ Finding check_nvcc(bool has_gpu) {
           .advice = "scripts/setup.sh --cuda, then RONDO_PRESET=cuda"};
 }
 
-Finding check_nccl() {
+Finding check_nccl(const fs::path& program_folder) {
   const fs::path wheel = fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/nccl/lib/libnccl.so.2";
-  for (const fs::path& library : {wheel, fs::path("/usr/lib/x86_64-linux-gnu/libnccl.so.2")})
+  const fs::path installed = program_folder.parent_path() / "lib/libnccl.so.2";
+  for (const fs::path& library : {installed, wheel, fs::path("/usr/lib/x86_64-linux-gnu/libnccl.so.2")})
     if (fs::exists(library)) return ok("nccl", library.string());
   return absent("nccl", "not found; only GPUs need it");
 }
@@ -243,7 +248,8 @@ Finding check_corpus(const fs::path& working_folder) {
   std::error_code error;
   if (fs::exists(corpus, error) && !fs::is_empty(corpus, error)) return ok("corpus", corpus.string());
   return warning("corpus", corpus.string() + " does not exist (the default training text)",
-                 "scripts/setup.sh, or give your own text with --training.dataset_path");
+                 std::string(is_installed() ? "" : "scripts/setup.sh, or ") +
+                     "give your own text with --training.dataset_path");
 }
 
 }  // namespace
@@ -252,7 +258,7 @@ std::vector<Finding> examine(const fs::path& program_folder, const fs::path& wor
                              int worker_timeout_ms) {
   const Machine machine = read_machine();
   const std::vector<std::string> gpus = gpu_names();
-  return {
+  std::vector<Finding> findings = {
       check_worker(program_folder, worker_timeout_ms),
       check_cpu(machine),
       check_cores(machine),
@@ -265,9 +271,10 @@ std::vector<Finding> examine(const fs::path& program_folder, const fs::path& wor
       check_hostname(machine.hostname),
       check_corpus(working_folder),
       check_driver(gpus),
-      check_nvcc(!gpus.empty()),
-      check_nccl(),
   };
+  if (!is_installed()) findings.push_back(check_nvcc(!gpus.empty()));  // only builds need it
+  findings.push_back(check_nccl(program_folder));
+  return findings;
 }
 
 }  // namespace rondo

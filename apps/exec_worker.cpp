@@ -20,7 +20,8 @@ void exec_worker(const std::vector<std::string>& words) {
   execv(worker.c_str(), argv.data());
   throw Error(ExitCode::environment,
               "cannot start " + worker.string() + ": " + std::strerror(errno) +
-                  "; it belongs to the folder of rondo; run scripts/setup.sh and build again");
+                  "; it belongs to the folder of rondo; " +
+                  (is_installed() ? "unpack the archive again" : "run scripts/setup.sh and build again"));
 }
 
 }  // namespace rondo

@@ -51,6 +51,18 @@ std::filesystem::path program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
+bool is_installed() {
+  std::error_code ignored;
+  return std::filesystem::exists(program_folder().parent_path() / "share/rondo/configs", ignored);
+}
+
+std::filesystem::path shared_folder() {
+  const std::filesystem::path above = program_folder().parent_path();
+  if (is_installed()) return above / "share/rondo";
+  std::error_code ignored;
+  return std::filesystem::exists(above.parent_path() / "configs", ignored) ? above.parent_path() : "";
+}
+
 void require_descriptors(int needed) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= static_cast<rlim_t>(needed)) return;

@@ -16,6 +16,13 @@ void prepare_process();
 // Returns the folder of this process's program. The programs that it starts are in the same folder.
 std::filesystem::path program_folder();
 
+// Returns the folder whose configs/ belongs to this program: share/rondo of an installed program,
+// the project of a program in its build folder. Returns "" where there is none.
+std::filesystem::path shared_folder();
+
+// Returns whether this program was installed: it is in bin/ beside share/rondo.
+bool is_installed();
+
 // Throws Error(resources) with the limit and `needed` if fewer than `needed` files may be open.
 void require_descriptors(int needed);
 

@@ -31,7 +31,8 @@ std::vector<Assignment> read_toml(std::string_view text, const std::string& name
 // where the file is named.
 std::vector<Assignment> read_toml_file(const std::string& path, const std::string& place, Problems& problems);
 
-// Reads files in order; later assignments win. The files of `include = ["..."]` come before the
+// Reads files in order; later assignments win. A file of configs/ that the current folder lacks is
+// the one that the program ships. The files of `include = ["..."]` come before the
 // file that includes them, with paths relative to its folder. Reports a file that includes itself.
 struct ConfigFile {
   std::string path, place;

@@ -1,7 +1,7 @@
-// Loads librondo_arrow.so from the folder of the program, or from the folder above it, where the
-// programs of the tests find it. RTLD_LOCAL keeps Arrow's symbols apart from LibTorch's. The library
-// stays loaded. It sees a file as TableFile, so reads are patient as those of all data files, and
-// its messages get the file's name here.
+// Loads librondo_arrow.so from the folder of the program, from the folder above it, where the
+// programs of the tests find it, or from the lib/ of an installed program. RTLD_LOCAL keeps Arrow's
+// symbols apart from LibTorch's. The library stays loaded. It sees a file as TableFile, so reads are
+// patient as those of all data files, and its messages get the file's name here.
 #include "datasets/tables/text_table.h"
 
 #include <dlfcn.h>
@@ -29,8 +29,10 @@ constexpr const char* kLibrary = "librondo_arrow.so";
 OpenArrowTable* load_library() {
   std::error_code ignored;
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  const fs::path beside = folder / kLibrary, above = folder.parent_path() / kLibrary;
-  void* library = dlopen((fs::exists(beside, ignored) ? beside : above).c_str(), RTLD_NOW | RTLD_LOCAL);
+  fs::path path = folder.parent_path() / "lib" / kLibrary;
+  for (const fs::path& place : {folder, folder.parent_path()})
+    if (fs::exists(place / kLibrary, ignored)) path = place / kLibrary;
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = library == nullptr ? nullptr : dlsym(library, kOpenArrowTable);
   if (function == nullptr)
     throw UnreadableTable(fmt::format(
