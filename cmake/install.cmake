@@ -12,6 +12,7 @@ if(TARGET rondo_arrow)
 endif()
 install(DIRECTORY configs DESTINATION share/rondo)
 install(PROGRAMS scripts/multinode_trainer.slurm DESTINATION share/rondo/scripts)
+install(FILES scripts/kubernetes_job.yaml DESTINATION share/rondo/scripts)
 install(DIRECTORY docs DESTINATION share/doc/rondo)
 install(FILES README.md ARCHITECTURE.md CONTRIBUTING.md DESTINATION share/doc/rondo)
 
