@@ -1,5 +1,7 @@
-// `rondo help [SECTION | SECTION.KEY]`, and the manual page.
+// `rondo help [SECTION | SECTION.KEY | WORD]`, and the manual page.
 #include "config/help.h"
+
+#include <fmt/format.h>
 
 #include <cstdio>
 
@@ -7,15 +9,42 @@
 #include "support/flags/flags.h"
 
 namespace rondo {
+namespace {
+
+// Returns the commands and flags that mention the word.
+std::string commands_about(const std::string& word) {
+  std::string out;
+  for (const CommandSpec& command : all_commands()) {
+    if (command.is_choice) continue;
+    if (mentions(command.command, word) || mentions(command.about, word))
+      out += fmt::format("  rondo {:<38} {}\n", command.command,
+                         command.about.substr(0, command.about.find('\n')));
+    for (const CommandSpec::Row& row : command.rows)
+      if (row.is_flag && (mentions(row.names.back(), word) || mentions(row.meaning, word)))
+        out += fmt::format("  rondo {:<38} {}\n", command.command + " " + row.names.back(), row.meaning);
+  }
+  return out.empty() ? "" : fmt::format("Commands that mention \"{}\":\n{}", word, out);
+}
+
+std::string page_of(const std::string& topic) {
+  if (has_help_page(topic) || topic.find('.') != topic.npos) return help_page(topic);
+  const std::string keys = search_help(topic), commands = commands_about(topic);
+  if (keys.empty() && commands.empty()) return help_page(topic);  // throws, with the nearest key
+  return keys + (keys.empty() || commands.empty() ? "" : "\n") + commands;
+}
+
+}  // namespace
 
 int run_help(const Arguments& args) {
   std::string topic;
   bool manual = false;
-  Flags flags("help", "Prints the sections and keys of the configuration, or the manual page.");
-  flags.positional("TOPIC", flag::text(&topic), "a section, or section.key; none: all sections",
-                   Need::optional);
+  Flags flags(
+      "help",
+      "Prints the sections and keys of the configuration, what is known of a word, or the manual page.");
+  flags.positional("TOPIC", flag::text(&topic),
+                   "a section, section.key, or a word to search for; none: all sections", Need::optional);
   flags.toggle("--man", &manual, "the manual page of rondo: `rondo help --man | man -l -`");
-  if (flags.read(args)) std::fputs((manual ? manual_page(all_commands()) : help_page(topic)).c_str(), stdout);
+  if (flags.read(args)) std::fputs((manual ? manual_page(all_commands()) : page_of(topic)).c_str(), stdout);
   return 0;
 }
 

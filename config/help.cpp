@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
+
+#include "config/absent_features.h"
 #include "config/schema/job_config.h"
 #include "config/schema/keys.h"
 #include "config/schema/unsupported.h"
@@ -78,7 +82,50 @@ std::string key_page(const std::string& key, const Field& field) {
   return out;
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+constexpr std::size_t kShortWord = 3;
+
 }  // namespace
+
+bool mentions(std::string_view text, std::string_view word) {
+  const std::string in = lower(text), what = lower(word);
+  const auto is_letter = [&](std::size_t at) {
+    return at < in.size() && std::isalnum(static_cast<unsigned char>(in[at]));
+  };
+  for (std::size_t at = in.find(what); at != in.npos; at = in.find(what, at + 1)) {
+    const bool begins = at == 0 || !is_letter(at - 1), ends = !is_letter(at + what.size());
+    if (begins && (ends || what.size() > kShortWord)) return true;
+  }
+  return false;
+}
+
+std::string search_help(const std::string& word) {
+  if (word.empty() || word.find('.') != word.npos) return "";
+  std::string out;
+  for (const AbsentFeature& feature : absent_features())
+    if (std::find(feature.words.begin(), feature.words.end(), lower(word)) != feature.words.end())
+      out += fmt::format("Not in Rondo: {}. {}\n", feature.name, feature.answer);
+  std::string keys;
+  for (const Section& section : sections()) {
+    if (mentions(section.name, word) || mentions(section.meaning, word))
+      keys += fmt::format("  {:<44} {}\n", section.name, section.meaning);
+    for (const Field& field : *section.fields)
+      if (mentions(field.name, word) || mentions(field.meaning, word))
+        keys += fmt::format("  {:<44} {}\n", section.name + "." + field.name, field.meaning);
+  }
+  if (!keys.empty())
+    out += fmt::format("{}Keys that mention \"{}\":\n{}", out.empty() ? "" : "\n", word, keys);
+  return out;
+}
+
+bool has_help_page(const std::string& topic) {
+  return topic.empty() || is_section(topic) || known_field(topic) != nullptr;
+}
 
 std::string help_page(const std::string& topic) {
   if (topic.empty()) return overview();

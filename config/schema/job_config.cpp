@@ -70,8 +70,8 @@ const Fields& LrScheduler::fields() {
       field("total_steps", &LrScheduler::total_steps, "length of the schedule; not set: training.steps",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
       field("decay_ratio", &LrScheduler::decay_ratio,
-            "fraction of the schedule that decays, at most what the warm-up leaves; not set: all that the "
-            "warm-up leaves",
+            "fraction of the schedule that decays, at most what the warm-up leaves, as 0.2 in WSD (warm-up, "
+            "stable, decay); not set: all that the warm-up leaves",
             {.minimum = 0, .maximum = 1}),
       field("decay_type", &LrScheduler::decay_type, "shape of the decay"),
       field("min_lr_factor", &LrScheduler::min_lr_factor, "final learning rate as a fraction of optimizer.lr",

@@ -172,6 +172,12 @@ TEST_CASE("bash completes subcommands, flags, keys and their values") {
         "--lr_scheduler.decay_type\n");
   CHECK(completed("rondo train --lr_scheduler.decay_type l") == "linear\n");
   CHECK(completed("rondo train --lr_scheduler.decay_type = c") == "cosine\n");
+  CHECK(completed("rondo help training.ste") == "training.steps\n");
+  CHECK(completed("rondo help lr_sch").find("lr_scheduler ") == 0);
+  CHECK(completed("rondo plan --device h2") == "h20 h200\n");
+  CHECK(completed("rondo pipeline ZB") == "ZBVZeroBubble\n");
+  CHECK(completed("rondo train --model.name qwen3_") == "qwen3_moe\n");
+  CHECK(completed("rondo train --model.flavor deb") == "debugmodel\n");
   CHECK(completed("rondo train " RONDO_SOURCE_DIR "/configs/llama3_8") == RONDO_SOURCE_DIR
         "/configs/llama3_8b.toml\n");
   const Outcome zsh = rondo_says("completion zsh", false);
@@ -192,5 +198,8 @@ TEST_CASE("rondo help answers on stdout and ends with exit 2 for what does not e
   CHECK(key.code == 0);
   CHECK_THAT(key.text, ContainsSubstring("optimizer steps of the run"));
   CHECK(rondo_says("help training.stps").code == 2);
+  CHECK(rondo_says("help xyzzy").code == 2);
+  CHECK_THAT(rondo_says("help lora", false).text, ContainsSubstring("Not in Rondo: Fine-tuning. "));
+  CHECK_THAT(rondo_says("help perplexity", false).text, ContainsSubstring("Commands that mention"));
   CHECK(rondo_says("help a b").code == 2);
 }

@@ -1,11 +1,18 @@
-#include <catch2/catch_test_macros.hpp>
-#include <random>
+#include <fmt/format.h>
 
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "config/absent_features.h"
 #include "config/dump.h"
 #include "config/help.h"
 #include "models/parts/model_spec.h"
 #include "tests/config/config_texts.h"
 
+using Catch::Matchers::ContainsSubstring;
 using rondo::Field;
 using rondo::FieldType;
 using rondo::FieldValue;
@@ -175,6 +182,28 @@ TEST_CASE("help of what does not exist is a mistake of usage, with the nearest n
     CHECK(std::string(error.what()) ==
           "no section or key \"training.stps\" (did you mean training.steps?); `rondo help` lists the "
           "sections");
+  }
+}
+
+TEST_CASE("help of a word finds keys by their names and meanings, and answers for what Rondo does not have") {
+  CHECK_THAT(rondo::search_help("wsd"), ContainsSubstring("  lr_scheduler.decay_ratio "));
+  CHECK_THAT(rondo::search_help("warm-up"), ContainsSubstring("  lr_scheduler.warmup_steps "));
+  CHECK_THAT(rondo::search_help("EMA"), ContainsSubstring("Not in Rondo: Averages of weights. No average"));
+  CHECK(rondo::search_help("xyzzy").empty());
+  CHECK(rondo::search_help("training.stps").empty());
+  CHECK(rondo::mentions("layers that remain", "remain"));
+  CHECK_FALSE(rondo::mentions("what remains of a schema", "ema"));
+}
+
+TEST_CASE("docs/features.md has each feature that Rondo does not have, and each has words of its own") {
+  std::ifstream file(RONDO_SOURCE_DIR "/docs/features.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  std::set<std::string_view> words;
+  for (const rondo::AbsentFeature& feature : rondo::absent_features()) {
+    const std::string row = fmt::format("| {} | {} |\n", feature.name, feature.answer);
+    INFO("docs/features.md should have this line:\n" << row);
+    CHECK(page.find(row) != page.npos);
+    for (const std::string_view word : feature.words) CHECK(words.insert(word).second);
   }
 }
 
