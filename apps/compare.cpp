@@ -61,7 +61,8 @@ struct Compared {
 
 Compared compare(const std::vector<std::string>& folders, std::optional<double> tolerance) {
   Compared compared;
-  for (const std::string& folder : folders) compared.runs.push_back(read_run(folder));
+  for (const std::filesystem::path& folder : run_folders(folders, 2))
+    compared.runs.push_back(read_run(folder));
   std::vector<const RunLog*> logs;
   for (const RunLog& run : compared.runs) {
     if (!logs.empty()) compared.with_first.push_back(compare_runs(compared.runs[0], run, tolerance));
@@ -200,7 +201,8 @@ int run_compare(const Arguments& args) {
               "Exit code: 0 all equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
   flags.positional("RUN_A", flag::text(&first), "folder of a run", Need::required);
   flags.positional("RUN_B", flag::text(&second), "folder of another run", Need::required);
-  flags.positional("RUN...", flag::append(&more), "more run folders", Need::optional);
+  flags.positional("RUN...", flag::append(&more),
+                   "more run folders; paths that are none are left out with a warning", Need::optional);
   flags.toggle("--json", &json, "print one JSON object instead of text");
   flags.value("--tolerance", "REL", flag::number(&tolerance, 0),
               "relative tolerance of loss and grad_norm; hashes are then not compared");

@@ -21,13 +21,14 @@ int run_report(const Arguments& args) {
               "Writes an HTML page with curves of losses, gradient norms, learning rates, throughput, memory "
               "and\nexpert load, events and environment, of one run or several. The page needs no network.",
               "Exit code: 0 done, 2 usage, 4 a run folder is missing or damaged, 9 the disk is full.");
-  flags.positional("RUN...", flag::append(&folders), "run folders, also of runs that still train",
+  flags.positional("RUN...", flag::append(&folders),
+                   "run folders, also of runs that still train; other paths are left out with a warning",
                    Need::required);
   flags.value("--output", "FILE", flag::text(&output), "page to write (default report.html)");
   flags.toggle("--text", &text, "print plots in the terminal instead of writing a page");
   if (!flags.read(args)) return 0;
   std::vector<RunRecord> runs;
-  for (const std::string& folder : folders) runs.push_back(read_record(folder));
+  for (const std::filesystem::path& folder : run_folders(folders, 1)) runs.push_back(read_record(folder));
   if (text) {
     const Terminal terminal = stdout_terminal();
     std::fputs(report_text(runs, terminal.columns, terminal.color).c_str(), stdout);

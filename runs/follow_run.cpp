@@ -2,13 +2,8 @@
 // env.json in its folder, belongs to another run.
 #include "runs/follow_run.h"
 
-#include <signal.h>
-
-#include <cerrno>
-
 #include "support/error.h"
 #include "support/files/file_lines.h"
-#include "support/machine/machine.h"
 
 namespace rondo {
 
@@ -57,15 +52,6 @@ const RunRecord& RunFollower::look() {
   }
   record_.exit = json_object_in(folder_ / "exit.json");
   return record_;
-}
-
-bool RunFollower::has_ended() const {
-  if (!record_.exit.is_null()) return true;
-  const auto& environment = record_.environment;
-  if (!environment.is_object() || !environment.contains("pid") || !environment["pid"].is_number_integer())
-    return false;
-  if (environment.value("hostname", nlohmann::ordered_json("")) != read_machine().hostname) return false;
-  return ::kill(environment["pid"].get<pid_t>(), 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace rondo

@@ -18,9 +18,7 @@ class RunFollower {
   // the folder is followed from its beginning. Throws Error(data) for damaged lines, as read_run.
   const RunRecord& look();
 
-  // Returns whether the run has ended: exit.json exists, or rank 0 was a process of this machine
-  // that has exited.
-  bool has_ended() const;
+  bool has_ended() const { return record_.has_ended(); }
 
  private:
   struct Place {

@@ -1,6 +1,6 @@
 // Builds the view from the record alone, without state between calls. Lines are truncated by
 // characters, not bytes, since a torn UTF-8 character would disturb the terminal. The time left
-// follows from the last steps, since the first steps of a run compile and warm up.
+// follows from the median of the last steps: a step that waits for a disk does not make it jump.
 #include "runs/live_view.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kStepsOfPace = 20;
+constexpr std::size_t kStepsOfPace = 100;
 constexpr std::size_t kEvents = 6;
 
 std::string fitted(const std::string& line, int columns) {
@@ -35,13 +35,14 @@ std::string bar(double share, int columns) {
   return text;
 }
 
-// Returns the time left at the pace of the last steps.
+// Returns the time left at the median pace of the last steps.
 std::string time_left(const std::vector<StepMetrics>& lines, std::int64_t steps) {
-  const std::size_t count = std::min(lines.size(), kStepsOfPace);
-  double seconds = 0;
-  for (std::size_t i = lines.size() - count; i < lines.size(); ++i) seconds += lines[i].step_time_s;
-  return format_duration(seconds / static_cast<double>(count) *
-                         static_cast<double>(std::max<std::int64_t>(steps - lines.back().step, 0)));
+  std::vector<double> seconds;
+  for (std::size_t i = lines.size() - std::min(lines.size(), kStepsOfPace); i < lines.size(); ++i)
+    seconds.push_back(lines[i].step_time_s);
+  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return format_duration(*middle * static_cast<double>(std::max<std::int64_t>(steps - lines.back().step, 0)));
 }
 
 std::string state_line(const RunRecord& run) {

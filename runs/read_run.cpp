@@ -8,6 +8,7 @@
 #include "support/error.h"
 #include "support/files/file_lines.h"
 #include "support/files/folder_lock.h"
+#include "support/log.h"
 #include "support/printable.h"
 #include "support/text/toml.h"
 
@@ -95,6 +96,22 @@ void require_run_folder(const fs::path& folder) {
   for (const char* name : {"config.toml", "events.jsonl", "metrics.jsonl", FolderLock::kFile})
     if (fs::exists(folder / name, ignored)) return;
   unreadable(folder.string(), "has no run; give the folder of a run (job.dump_folder)");
+}
+
+std::vector<fs::path> run_folders(const std::vector<std::string>& paths, std::size_t least) {
+  std::vector<fs::path> folders;
+  std::vector<Error> errors;
+  for (const std::string& path : paths) {
+    try {
+      require_run_folder(path);
+      folders.emplace_back(path);
+    } catch (const Error& error) {
+      errors.push_back(error);
+    }
+  }
+  if (folders.size() < least && !errors.empty()) throw errors.front();
+  for (const Error& error : errors) log_warning(fmt::format("left out: {}", error.what()));
+  return folders;
 }
 
 RunLog read_run(const fs::path& folder, CutLine cut_line) {

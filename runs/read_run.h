@@ -27,6 +27,10 @@ enum class CutLine { refused, left_out };
 // missing or cannot be read.
 RunLog read_run(const std::filesystem::path& folder, CutLine cut_line = CutLine::refused);
 
+// Returns the run folders of `paths`. Warns of each other path, which a pattern of the shell may have
+// matched. Throws for the first of them if fewer than `least` run folders are left.
+std::vector<std::filesystem::path> run_folders(const std::vector<std::string>& paths, std::size_t least);
+
 // The parts of read_run.
 void require_run_folder(const std::filesystem::path& folder);
 std::map<std::string, std::string> read_config(const std::filesystem::path& file);  // empty without a file

@@ -134,6 +134,16 @@ ordered_json events_json(const RunRecord& run) {
   return rows;
 }
 
+// Returns the steps whose checkpoints the run resumed from.
+ordered_json resumed_json(const RunRecord& run) {
+  ordered_json steps = ordered_json::array();
+  for (const ordered_json& event : run.events)
+    if (event.value("event", ordered_json(nullptr)) == "resumed")
+      if (const ordered_json step = event.value("step", ordered_json(nullptr)); step.is_number_integer())
+        steps.push_back(step);
+  return steps;
+}
+
 // Flattens nested objects to keys like "versions.torch"; a list becomes text.
 ordered_json environment_json(const RunRecord& run) {
   ordered_json flat = ordered_json::object();
@@ -169,6 +179,7 @@ std::string run_json(const RunRecord& run, const std::string& name, const LossAt
       {"layout", model.is_object() ? text_of_json(model.value("layout", ordered_json(""))) : ""},
       {"summary", summary_json(run, at)},
       {"events", events_json(run)},
+      {"resumed", resumed_json(run)},
       {"environment", environment_json(run)},
       {"experts", experts_json(run)}};
   std::string json = text_of_json(head);

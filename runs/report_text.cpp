@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "runs/compare_runs.h"
 #include "runs/curves.h"
@@ -48,11 +49,18 @@ bool is_constant(const std::vector<PlotLine>& lines) {
 
 std::string event_words(const nlohmann::ordered_json& event) {
   std::vector<std::string> words;
-  for (const auto& [key, value] : event.items())
-    if (key != "time" && key != "event" && !value.is_structured())
-      words.push_back(
-          key + " " +
-          (value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : text_of_json(value)));
+  for (const auto& [key, value] : event.items()) {
+    if (key == "time" || key == "event" || value.is_structured() || value.is_null() || value == "") continue;
+    std::string name = key, text = text_of_json(value);
+    if (value.is_number_float()) text = fmt::format("{:.4g}", value.get<double>());
+    if (value.is_number_integer() &&
+        (key == "bytes" || key.ends_with("_bytes") || key.find("_bytes_") != key.npos))
+      text = size_text(value.get<std::int64_t>());
+    else if (value.is_number_integer() && key != "step" && std::abs(value.get<double>()) >= 1e4)
+      text = count_text(value.get<std::int64_t>());
+    std::replace(name.begin(), name.end(), '_', ' ');
+    words.push_back(name + " " + text);
+  }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

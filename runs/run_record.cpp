@@ -3,10 +3,13 @@
 #include "runs/run_record.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "support/files/file_lines.h"
+#include "support/machine/machine.h"
 #include "support/printable.h"
 #include "support/text/json_view.h"
 
@@ -57,11 +60,19 @@ std::string text_of_json(const ordered_json& value) {
 }
 
 std::string RunRecord::state() const {
-  if (exit.is_null()) return "no exit.json: it trains, or was killed";
+  if (exit.is_null()) return has_ended() ? "killed" : "running";
   const ordered_json code = exit.value("exit_code", ordered_json(nullptr));
   if (code == 0) return "finished";
   return fmt::format("ended with {}: {}", text_of_json(code),
                      text_of_json(exit.value("reason", ordered_json(""))));
+}
+
+bool RunRecord::has_ended() const {
+  if (!exit.is_null()) return true;
+  if (!environment.is_object() || !environment.contains("pid") || !environment["pid"].is_number_integer())
+    return false;
+  if (environment.value("hostname", ordered_json("")) != read_machine().hostname) return false;
+  return ::kill(environment["pid"].get<pid_t>(), 0) != 0 && errno == ESRCH;
 }
 
 ordered_json RunRecord::event(std::string_view name) const {

@@ -17,11 +17,14 @@ struct RunRecord {
   std::vector<nlohmann::ordered_json> events;  // from events.jsonl; lines that are not objects are left out
   std::vector<nlohmann::ordered_json> expert_loads;  // from expert_load.jsonl
   nlohmann::ordered_json environment;                // from env.json; null without it
-  nlohmann::ordered_json exit;                       // from exit.json; null while the run trains
+  nlohmann::ordered_json exit;                       // from exit.json; null without it
 
-  // Returns "finished", "ended with 8: step 7: loss is not finite ...", or "no exit.json: it
-  // trains, or was killed".
+  // Returns "finished", "ended with 8: step 7: loss is not finite ...", "running", or "killed" for
+  // a run of this machine whose rank 0 is gone without an exit.json.
   std::string state() const;
+  // Returns whether the run has ended: exit.json exists, or rank 0 was a process of this machine
+  // that has exited.
+  bool has_ended() const;
   // Returns the last event of this name, or null.
   nlohmann::ordered_json event(std::string_view name) const;
   // Returns "llama3 8B", or the name alone for a model of own sizes; "" before the run says it.

@@ -202,6 +202,23 @@ TEST_CASE("three runs are ranked, and each is compared with the first bit for bi
   CHECK(json["runs"][2]["beside_first"]["equal"] == false);
 }
 
+TEST_CASE("paths that are no runs are left out with a warning where enough runs are given") {
+  TwoRuns runs;
+  write_text(runs.scratch / "c.log", "no run");
+  const ProgramResult result = runs.compare({(runs.scratch / "c.log").string()});
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.output, ContainsSubstring("left out: ") && ContainsSubstring("c.log: is not a folder") &&
+                                ContainsSubstring("equal bit for bit on 20 steps"));
+  const ProgramResult alone =
+      compare_words({(runs.scratch / "a").string(), (runs.scratch / "c.log").string()});
+  CHECK(alone.exit_code == 4);
+  const ProgramResult report = run_program({RONDO_BINARY_DIR "/rondo", "report", "--text",
+                                            (runs.scratch / "c.log").string(), (runs.scratch / "b").string()},
+                                           60'000);
+  CHECK(report.exit_code == 0);
+  CHECK_THAT(report.output, ContainsSubstring("left out: ") && ContainsSubstring("b: running"));
+}
+
 TEST_CASE("compare --json says the same to a program") {
   TwoRuns runs;
   runs.b[6].loss = 1;

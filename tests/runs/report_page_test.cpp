@@ -142,8 +142,11 @@ TEST_CASE("no text of a run can end the page's script, and the page requests not
 TEST_CASE("a run that is training is read up to its last complete line") {
   const Scratch scratch;
   write_text(scratch / "run/metrics.jsonl", jsonl(steps(1, 3)) + R"({"step":4,"lo)");
+  write_text(scratch / "run/events.jsonl", "{\"time\":\"\",\"event\":\"resumed\",\"step\":2}\n");
   const json data = data_of(report_page({read_record(scratch / "run")}));
   CHECK(data["runs"][0]["summary"]["step"] == 3);
+  CHECK(data["runs"][0]["state"] == "running");
+  CHECK(data["runs"][0]["resumed"] == json({2}));
   CHECK(data["runs"][0]["ok"].is_null());
 }
 
