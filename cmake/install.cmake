@@ -1,6 +1,6 @@
 # `cmake --install build/cpu --prefix FOLDER` makes a tree that can be moved: programs with their libraries, configs, docs,
 # completion, manual page and licences. It runs on a machine with glibc and nothing else. scripts/package.sh packs it.
-option(RONDO_INSTALL_CUDA_LIBRARIES "Install the CUDA libraries of a CUDA build (3.4 GB), never the driver's" OFF)
+option(RONDO_INSTALL_CUDA_LIBRARIES "Install the CUDA libraries of a CUDA build (2.7 GiB), never the driver's" OFF)
 
 set_target_properties(rondo rondo-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 install(TARGETS rondo rondo-worker RUNTIME DESTINATION bin)

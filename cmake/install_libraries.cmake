@@ -78,10 +78,11 @@ endfunction()
 foreach(_library IN LISTS _libraries)
   file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/lib TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN FILES ${_library})
   get_filename_component(_name ${_library} NAME)
-  # Libraries of wheels also look in folders of other wheels, which another machine may have in another version.
+  # LibTorch's libraries also look in folders of other wheels, which another machine may have in another version. NVIDIA's
+  # stay as they are, as their licence demands.
   set(_run_path)
   file(READ_ELF ${_library} RPATH _run_path RUNPATH _run_path)
-  if(_run_path MATCHES "[^:;]+[:;]" AND NOT IS_SYMLINK ${_lib}/${_name})
+  if(_name MATCHES "^lib(torch|c10|gomp)" AND _run_path MATCHES "[^:;]+[:;]" AND NOT IS_SYMLINK ${_lib}/${_name})
     file(RPATH_SET FILE ${_lib}/${_name} NEW_RPATH "$ORIGIN")
   endif()
   _install_license(${_library} _found)

@@ -5,7 +5,7 @@
 #   rondo-VERSION-PRESET-x86_64.tar.gz.sha256
 #
 # The archive runs from any folder of a machine with glibc, of the version that is printed or later: docs/containers.md.
-#   --cuda-libraries  also the CUDA libraries (3.4 GB), which a machine or an image may have already; never the driver's
+#   --cuda-libraries  also the CUDA libraries (2.7 GiB), which a machine or an image may have already; never the driver's
 #
 # Exit codes: 0 done, 2 usage, 6 the preset is not built, or a library is missing.
 set -euo pipefail
