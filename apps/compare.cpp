@@ -201,8 +201,8 @@ int run_compare(const Arguments& args) {
               "Exit code: 0 all equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
   flags.positional("RUN_A", flag::text(&first), "folder of a run", Need::required);
   flags.positional("RUN_B", flag::text(&second), "folder of another run", Need::required);
-  flags.positional("RUN...", flag::append(&more),
-                   "more run folders; paths that are none are left out with a warning", Need::optional);
+  flags.positional("RUN...", flag::append(&more), "more run folders; other paths are left out with a warning",
+                   Need::optional);
   flags.toggle("--json", &json, "print one JSON object instead of text");
   flags.value("--tolerance", "REL", flag::number(&tolerance, 0),
               "relative tolerance of loss and grad_norm; hashes are then not compared");
