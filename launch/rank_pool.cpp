@@ -1,13 +1,16 @@
 // Each rank has a socket pair of messages. A request holds the run's flags, port and number; the
 // answer holds the exit code. A rank appends its output to a file in memory, which is emptied
-// before each run.
+// before each run. The worker gets its descriptors as numbers with commas: the control socket, then
+// a socket and a file of output for each rank.
 #include "launch/rank_pool.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +25,8 @@
 #include "launch/options.h"
 #include "launch/spawn.h"
 #include "support/error.h"
+#include "support/flags/flag_values.h"
+#include "support/text/numbers.h"
 
 namespace rondo::launch {
 namespace {
@@ -36,75 +41,72 @@ int exit_code_in(const std::string& answer) {
   return answer.empty() ? -1 : json::parse(answer).value("exit_code", 0);
 }
 
+[[noreturn]] void refuse(const char* what) {
+  throw Error(ExitCode::resources, fmt::format("cannot start ranks: {}: {}", what, std::strerror(errno)));
+}
+
+// Returns this process's end and the worker's.
+std::pair<Fd, Fd> socket_pair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse("a pair of sockets");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
 bool send_json(int socket, const json& words) {
   const std::string text = words.dump();
   return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
 }
 
-[[noreturn]] void refuse(const char* what) {
-  throw Error(ExitCode::resources, fmt::format("cannot start ranks: {}: {}", what, std::strerror(errno)));
-}
-
 }  // namespace
 
-RankPool::Rank::Rank(const std::string& worker, int rank, int ranks) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse("a pair of sockets");
-  socket_ = Fd(ends[0]);
-  const Fd theirs(ends[1]);
-  output_ = Fd(memfd_create("rank", MFD_CLOEXEC));
-  if (!output_ || fcntl(output_.get(), F_SETFL, O_APPEND) != 0) refuse("a file in memory");
-  Spawn child;
-  child.program = {worker, "play", std::to_string(theirs.get())};
-  std::vector<std::string> variables = {fmt::format("RANK={}", rank),
-                                        fmt::format("LOCAL_RANK={}", rank),
-                                        fmt::format("WORLD_SIZE={}", ranks),
-                                        fmt::format("LOCAL_WORLD_SIZE={}", ranks),
-                                        "GROUP_RANK=0",
-                                        "MASTER_ADDR=127.0.0.1"};
-  if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks)));
-  child.environment = environment_with(variables);
-  child.out_fd = child.error_fd = output_.get();
-  child.inherited_fds = {theirs.get()};
-  pid_ = spawn(child);
-}
-
-RankPool::Rank::Rank(Rank&& other) noexcept
-    : socket_(std::move(other.socket_)),
-      output_(std::move(other.output_)),
-      pid_(std::exchange(other.pid_, 0)) {}
-
-RankPool::Rank::~Rank() {
-  if (pid_ == 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-}
-
 void RankPool::Rank::tell(const std::string& words) const {
-  if (send(socket(), words.data(), words.size(), MSG_NOSIGNAL) != std::ssize(words))
+  if (send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL) != std::ssize(words))
     refuse("a rank reads no requests");
 }
 
 std::string RankPool::Rank::answer() const {
   char text[256];
-  const ssize_t size = recv(socket(), text, sizeof text, 0);
+  const ssize_t size = recv(socket.get(), text, sizeof text, 0);
   return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "";
 }
 
 void RankPool::Rank::forget_output() const {
-  if (ftruncate(output_.get(), 0) != 0) refuse("a file in memory");
+  if (ftruncate(output_file.get(), 0) != 0) refuse("a file in memory");
 }
 
 std::string RankPool::Rank::output() const {
   std::string text(kMostOutput, '\0');
-  const ssize_t size = pread(output_.get(), text.data(), text.size(), 0);
+  const ssize_t size = pread(output_file.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   return text;
 }
 
 RankPool::RankPool(const std::string& worker, int ranks) {
-  for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(worker, rank, ranks);
+  std::vector<Fd> theirs;
+  const auto connect = [&] {
+    auto [ours, other] = socket_pair();
+    theirs.push_back(std::move(other));
+    return std::move(ours);
+  };
+  parent_.control = connect();
+  Spawn child;
+  child.inherited_fds = {theirs[0].get()};
+  for (int rank = 0; rank < ranks; ++rank) {
+    ranks_.push_back({connect(), Fd(memfd_create("rank", MFD_CLOEXEC))});
+    const int output = ranks_.back().output_file.get();
+    if (output < 0 || fcntl(output, F_SETFL, O_APPEND) != 0) refuse("a file in memory");
+    child.inherited_fds.insert(child.inherited_fds.end(), {theirs.back().get(), output});
+  }
+  child.program = {worker, "play", fmt::format("{}", fmt::join(child.inherited_fds, ","))};
+  std::vector<std::string> variables = {fmt::format("WORLD_SIZE={}", ranks),
+                                        fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0",
+                                        "MASTER_ADDR=127.0.0.1"};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks)));
+  child.environment = environment_with(variables);
+  child.out_fd = child.error_fd = ranks_[0].output_file.get();
+  parent_.pid = spawn(child);
+  theirs.clear();  // so that the end of a rank closes its socket
   const std::vector<Answer> hellos = answers(kStart);
   for (const Answer& hello : hellos) {
     if (hello.text.empty() || std::ssize(hellos) < ranks)
@@ -112,6 +114,11 @@ RankPool::RankPool(const std::string& worker, int ranks) {
     if (hello.rank == 0) port_ = std::to_string(json::parse(hello.text).at("port").get<int>());
   }
   if (hellos.empty()) throw Error(ExitCode::environment, worker + " does not start in time");
+}
+
+RankPool::Parent::~Parent() {
+  control.reset();
+  if (pid != 0) waitpid(pid, nullptr, 0);
 }
 
 PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::seconds timeout) {
@@ -133,7 +140,7 @@ std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) co
   using Clock = std::chrono::steady_clock;
   Clock::time_point deadline = Clock::now() + timeout;
   std::vector<pollfd> sockets;
-  for (const Rank& rank : ranks_) sockets.push_back({rank.socket(), POLLIN, 0});
+  for (const Rank& rank : ranks_) sockets.push_back({rank.socket.get(), POLLIN, 0});
   std::vector<Answer> arrived;
   while (arrived.size() < ranks_.size()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -151,7 +158,9 @@ std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) co
   return arrived;
 }
 
-int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) {
+namespace {
+
+int serve_rank(int socket, int (*train)(const std::vector<std::string>& flags)) {
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), /*overwrite=*/1);
   };
@@ -169,6 +178,47 @@ int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) 
     std::fflush(nullptr);
     if (!send_json(socket, {{"exit_code", code}})) return 1;
   }
+  return 0;
+}
+
+// Turns the child into a rank: its variables, its streams, and no descriptor of another rank.
+void become_rank(std::size_t rank, const std::vector<int>& descriptors, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before the line above
+  for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, std::to_string(rank).c_str(), /*overwrite=*/1);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(descriptors[2 * rank + 2], stream);
+  for (std::size_t i = 0; i < descriptors.size(); ++i)
+    if (i != 2 * rank + 1) close(descriptors[i]);
+}
+
+}  // namespace
+
+int serve_runs(const std::string& descriptors, int (*train)(const std::vector<std::string>& flags)) {
+  std::vector<int> fds;
+  for (const std::string& word : split(descriptors, ',')) {
+    const auto fd = number_in<int>(word, 0, 1 << 20);
+    if (!fd) break;
+    fds.push_back(*fd);
+  }
+  if (fds.size() < 3 || fds.size() % 2 == 0)
+    throw Error(ExitCode::usage, "rondo-worker play is started by rondo prove");
+  const pid_t parent = getpid();
+  std::vector<pid_t> ranks;
+  for (std::size_t rank = 0; 2 * rank + 2 < fds.size(); ++rank) {
+    const pid_t pid = fork();
+    if (pid < 0) refuse("fork");
+    if (pid == 0) {
+      become_rank(rank, fds, parent);
+      return serve_rank(fds[2 * rank + 1], train);
+    }
+    ranks.push_back(pid);
+  }
+  for (std::size_t i = 1; i < fds.size(); ++i) close(fds[i]);
+  char end;
+  while (read(fds[0], &end, 1) < 0 && errno == EINTR) {
+  }  // until the pool closes its end
+  for (const pid_t rank : ranks) kill(rank, SIGKILL);
+  for (const pid_t rank : ranks) waitpid(rank, nullptr, 0);
   return 0;
 }
 

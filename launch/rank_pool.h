@@ -1,6 +1,6 @@
-// Ranks that stay alive and execute one run after the other. They are processes of their own and
-// form new process groups for each run. Starting LibTorch takes longer than a few steps of a small
-// model. So a run must leave no state behind that affects the next one.
+// Ranks that stay alive and execute one run after the other. They form new process groups for each
+// run. Starting LibTorch takes longer than a few steps of a small model. So one process loads it
+// and forks all ranks, and a run must leave no state behind that affects the next one.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,6 @@ class RankPool {
   // Starts the ranks. `worker` is the path of rondo-worker. REQUIRES: this process has one thread.
   // Throws what spawn() throws, and Error(environment) if a rank ends before its first run.
   RankPool(const std::string& worker, int ranks);
-  RankPool(RankPool&&) noexcept = default;
 
   // Runs `train FLAGS` on all ranks, as `rondo launch --nproc-per-node RANKS` does. Once a rank has
   // failed, the others get 3 s. After a run that failed or timed out the pool must not be used: its
@@ -32,22 +31,15 @@ class RankPool {
   PlayedRun play(const std::vector<std::string>& flags, std::chrono::seconds timeout);
 
  private:
-  // One process, its socket and the file of its output. Killed by the destructor.
-  class Rank {
-   public:
-    Rank(const std::string& worker, int rank, int ranks);
-    Rank(Rank&& other) noexcept;
-    ~Rank();
+  // The socket of one rank and the file of its output.
+  struct Rank {
     void tell(const std::string& words) const;
     // Returns "" if the process died. REQUIRES: the socket is readable.
     std::string answer() const;
-    int socket() const { return socket_.get(); }
     void forget_output() const;
     std::string output() const;
 
-   private:
-    Fd socket_, output_;
-    pid_t pid_ = 0;
+    Fd socket, output_file;
   };
 
   struct Answer {
@@ -57,14 +49,23 @@ class RankPool {
   // Returns the answers in the order of arrival; fewer than ranks after a timeout.
   std::vector<Answer> answers(std::chrono::seconds timeout) const;
 
+  // The process that forks the ranks, and kills them when `control` is closed.
+  struct Parent {
+    ~Parent();
+    Fd control;
+    pid_t pid = 0;
+  };
+
   std::vector<Rank> ranks_;
+  Parent parent_;
   std::string port_;
   int runs_ = 0;
 };
 
-// Serves the runs in the process of a rank: executes each request from the socket with `train`,
-// until the socket closes. Returns the exit code of the process. Rank 0 keeps one listening socket
-// for the stores of all runs.
-int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags));
+// Serves the runs of `rondo-worker play DESCRIPTORS`, which a RankPool starts. Forks the ranks.
+// Each executes its requests with `train` until its socket closes. Returns the exit code of the
+// process, in the ranks too. Rank 0 keeps one listening socket for the stores of all runs. Throws
+// Error(usage) unless a RankPool wrote `descriptors`. REQUIRES: this process has one thread.
+int serve_runs(const std::string& descriptors, int (*train)(const std::vector<std::string>& flags));
 
 }  // namespace rondo::launch

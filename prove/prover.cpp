@@ -1,5 +1,6 @@
-// Keeps one pool of ranks at a time, so that consecutive proofs with the same number of ranks start
-// it once. A run folder is removed when its proof holds.
+// Keeps two pools of ranks: the one rank that layouts are compared with, and the ranks of the last
+// layout. So consecutive proofs with the same number of ranks start each once. A run folder is
+// removed when its proof holds.
 #include "prove/prover.h"
 
 #include <fmt/format.h>
@@ -53,14 +54,12 @@ int exit_code_of(const std::vector<Proof>& proofs) {
 }
 
 RunEnd Prover::play(std::int64_t ranks, const std::filesystem::path& run, std::vector<std::string> flags) {
-  if (!pool_ || pool_->first != ranks) {
-    pool_.reset();
-    pool_.emplace(ranks, launch::RankPool(worker_, static_cast<int>(ranks)));
-  }
+  std::erase_if(pools_, [&](const auto& pool) { return pool.first != 1 && pool.first != ranks; });
+  const auto pool = pools_.try_emplace(ranks, worker_, static_cast<int>(ranks)).first;
   flags.insert(flags.begin(), {config_file_, "--job.dump_folder=" + run.string()});
-  const launch::PlayedRun played = pool_->second.play(flags, kPatience);
+  const launch::PlayedRun played = pool->second.play(flags, kPatience);
   if (!played.timed_out && played.exit_code == 0) return {};
-  pool_.reset();
+  pools_.erase(pool);
   const std::string reason = reason_in(played.output);
   if (!played.timed_out) return {played.exit_code, reason};
   return {static_cast<int>(ExitCode::peer),

@@ -66,8 +66,8 @@ class Prover {
   const std::filesystem::path folder_;
   const std::string worker_;
   std::string config_file_;
-  std::map<std::string, OneRank> one_rank_;  // by the settings that it shares with layouts
-  std::optional<std::pair<std::int64_t, launch::RankPool>> pool_;  // number of ranks, ranks
+  std::map<std::string, OneRank> one_rank_;         // by the settings that it shares with layouts
+  std::map<std::int64_t, launch::RankPool> pools_;  // by their number of ranks
   int runs_ = 0;
 };
 

@@ -1,7 +1,8 @@
-// A rank of a pool that does what flags[RANK] says: "0" to succeed, another number to end with that
-// code, "die", or "wait" to wait forever.
+// A rank of a pool that prints its process id and does what flags[RANK] says: "0" to succeed,
+// another number to end with that code, "die", or "wait" to wait forever.
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "launch/rank_pool.h"
@@ -9,6 +10,7 @@
 namespace {
 
 int play(const std::vector<std::string>& flags) {
+  std::printf("%d\n", getpid());
   const std::string& behavior = flags.at(std::stoul(std::getenv("RANK")));
   if (behavior == "die") std::abort();
   while (behavior == "wait") pause();
@@ -17,4 +19,4 @@ int play(const std::vector<std::string>& flags) {
 
 }  // namespace
 
-int main(int, char** argv) { return rondo::launch::serve_runs(std::stoi(argv[2]), &play); }
+int main(int, char** argv) { return rondo::launch::serve_runs(argv[2], &play); }

@@ -1,7 +1,11 @@
 // Runs of a pool of ranks, by the behavior of their ranks.
 #include "launch/rank_pool.h"
 
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <sstream>
 
 namespace rondo::launch {
 namespace {
@@ -17,6 +21,18 @@ TEST_CASE("ranks of a pool execute one run after the other") {
     CHECK(played.exit_code == 0);
     CHECK_FALSE(played.timed_out);
   }
+}
+
+TEST_CASE("ranks of a pool are processes of their own, and end with it") {
+  std::set<pid_t> ids;
+  {
+    RankPool ranks = pool();
+    std::istringstream output(ranks.play({"0", "0", "0"}, kNever).output);
+    for (pid_t id; output >> id;) ids.insert(id);
+    CHECK(ids.size() == 3);
+    for (const pid_t id : ids) CHECK(kill(id, 0) == 0);
+  }
+  for (const pid_t id : ids) CHECK(kill(id, 0) != 0);
 }
 
 TEST_CASE("a rank that fails or dies ends the run, although the others wait for it") {

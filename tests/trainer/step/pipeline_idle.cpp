@@ -143,6 +143,6 @@ int compare(const char* program, const char* milliseconds) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
-  if (argc == 3) return rondo::launch::serve_runs(std::atoi(argv[2]), &rondo::play);
+  if (argc == 3) return rondo::launch::serve_runs(argv[2], &rondo::play);
   return rondo::compare(argv[0], argc == 2 ? argv[1] : "40");
 }
