@@ -95,10 +95,10 @@ TEST_CASE(
     "a plan that exceeds ulimit -v ends the run with 9 before weights are drawn, unless "
     "debug.exceed_memory") {
   const Place place;
-  const Words large = {"--model.dim=32768", "--model.n_layers=1", "--model.n_heads=256",
+  const Words large = {"--model.dim=8192", "--model.n_layers=1", "--model.n_heads=64",
                        "--model.n_kv_heads=8"};
   const auto limited = [&](const Words& flags) {
-    return run_program(Words{"/bin/sh", "-c", "ulimit -v 5000000; exec \"$0\" \"$@\"", kRondo} +
+    return run_program(Words{"/bin/sh", "-c", "ulimit -v 1600000; exec \"$0\" \"$@\"", kRondo} +
                            place.train("run", large + flags),
                        kRunTimeout_ms);
   };
@@ -109,7 +109,8 @@ TEST_CASE(
                                  ContainsSubstring(" left by ulimit -v: optimizer ") &&
                                  ContainsSubstring("The state alone needs more ranks") &&
                                  ContainsSubstring("debug.exceed_memory = true starts all the same"));
-  const ProgramResult begun = limited({"--debug.exceed_memory=true"});  // its second tensor has 4 GiB
+  const ProgramResult begun =
+      limited({"--debug.exceed_memory=true"});  // its second matrix of the FFN has no room
   INFO(begun.output);
   CHECK(begun.exit_code == 9);
   CHECK_THAT(begun.output, ContainsSubstring("(debug.exceed_memory)") && ContainsSubstring("out of memory"));
