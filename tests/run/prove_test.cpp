@@ -127,16 +127,18 @@ TEST_CASE("layouts that leave a rank one head, or one hidden element of an exper
 }
 
 TEST_CASE("layouts with blockwise float8 equal one rank, and layouts with a scale per matrix do not") {
-  const auto in_float8 = [](const std::string& layout, const std::string& recipe) {
-    return layout +
-           ",model.converters=float8,quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_"
-           "name=" +
-           recipe +
-           ",model.dim=256,model.n_heads=4,model.n_kv_heads=4,model.head_dim=64,"
-           "model.ffn_hidden_dim=256,training.seq_len=128";
+  const auto in_float8 = [](const std::string& recipe) {
+    return ",model.n_layers=1,model.n_heads=4,model.n_kv_heads=4,model.converters=float8,"
+           "quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_name=" +
+           recipe;
   };
-  all_hold(prove_layouts("llama3", {in_float8("dp_shard=2,tp=2", "blockwise")}), 1);
-  const ProgramResult other = prove_layouts("llama3", {in_float8("dp_shard=2", "tensorwise")});
+  all_hold(prove_layouts("llama3", {"dp_shard=2,tp=2" + in_float8("blockwise") +
+                                    ",model.dim=256,model.head_dim=64,model.ffn_hidden_dim=256,"
+                                    "training.seq_len=128"}),
+           1);
+  const ProgramResult other = prove_layouts(
+      "llama3", {"dp_shard=2" + in_float8("tensorwise") +
+                 ",model.dim=64,model.head_dim=16,model.ffn_hidden_dim=64,training.seq_len=32"});
   INFO(other.output);
   CHECK(other.exit_code == 8);
 }
