@@ -69,8 +69,7 @@ TEST_CASE("weights of DeepSeek-V3 return from a Hugging Face folder bit for bit"
   must_end_well({"convert", exported.string(), (place / "back").string()});
   check_same_tensors(saved, place / "back/step-0", "model/");
   const Words begins = {"--checkpoint.enable=true", "--training.steps=2"};
-  must_end_well(
-      place.launch(3, "from_checkpoint", begins + Words{"--checkpoint.initial_load_path=" + saved.string()}));
+  place.play(3, "from_checkpoint", begins + Words{"--checkpoint.initial_load_path=" + saved.string()});
   place.play(3, "from_folder",
              begins + Words{"--checkpoint.initial_load_in_hf=true",
                             "--checkpoint.initial_load_path=" + exported.string()});

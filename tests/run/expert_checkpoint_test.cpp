@@ -19,9 +19,8 @@ const Words kSavesExperts = {"--checkpoint.enable=true",      "--lr_scheduler.to
 
 void run_to(const Place& place, const Layout& layout, const std::string& name, int steps,
             const Words& flags = {}) {
-  must_end_well(place.launch(
-      layout.ranks(), name,
-      layout.flags() + kSavesExperts + Words{fmt::format("--training.steps={}", steps)} + flags));
+  place.play(layout.ranks(), name,
+             layout.flags() + kSavesExperts + Words{fmt::format("--training.steps={}", steps)} + flags);
 }
 
 void check_close(double a, double b, double tolerance) { CHECK(std::abs(a - b) <= tolerance * std::abs(a)); }

@@ -40,8 +40,8 @@ TEST_CASE("a resumed run has the bits of a run that never stopped") {
   INFO(name);
   const Place place;
   place.play(2, "straight", flags + steps(20) + kSaving);
-  must_end_well(place.launch(2, "stopped", flags + steps(12) + kSaving));
-  const ProgramResult resumed = must_end_well(place.launch(2, "stopped", flags + steps(20) + kSaving));
+  place.play(2, "stopped", flags + steps(12) + kSaving);
+  const ProgramResult resumed = place.play(2, "stopped", flags + steps(20) + kSaving);
   CHECK_THAT(resumed.output,
              ContainsSubstring("resumed from ") && ContainsSubstring("step-12: 12 of 20 steps are done"));
   check_same(place, "straight", "stopped");
@@ -71,12 +71,12 @@ TEST_CASE("another number of ranks restores every bit of weights and optimizer")
   INFO(ranks);
   const Place place;
   const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
-  must_end_well(place.launch(2, "two", batch + steps(12) + kSaving));
+  place.play(2, "two", batch + steps(12) + kSaving);
   const std::string from = (place / "two/checkpoint/step-12").string();
-  must_end_well(place.launch(
+  place.play(
       ranks, "others",
       batch + steps(12) + kSaving +
-          Words{"--checkpoint.initial_load_path=" + from, "--checkpoint.initial_load_model_only=false"}));
+          Words{"--checkpoint.initial_load_path=" + from, "--checkpoint.initial_load_model_only=false"});
   check_same_tensors(from, place / "others/checkpoint/step-12");
 }
 
@@ -84,8 +84,8 @@ TEST_CASE("another number of ranks continues with the next samples, each of them
   const Place place;
   const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
   place.play(2, "straight", batch + steps(20) + kSaving);
-  must_end_well(place.launch(2, "changed", batch + steps(12) + kSaving));
-  must_end_well(place.launch(3, "changed", batch + steps(20) + kSaving));
+  place.play(2, "changed", batch + steps(12) + kSaving);
+  place.play(3, "changed", batch + steps(20) + kSaving);
   const auto straight = place.metrics("straight"), changed = place.metrics("changed");
   REQUIRE(changed.size() == 20);
   for (std::size_t step = 0; step < 20; ++step) {
@@ -98,8 +98,8 @@ TEST_CASE("another number of ranks continues with the next samples, each of them
 
 TEST_CASE("a run continues with another batch size where its data left off") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(5) + kSaving));  // 4 sequences of 32 tokens per step
-  must_end_well(place.launch(2, "run", steps(8) + kSaving + Words{"--training.global_batch_size=8"}));
+  place.play(2, "run", steps(5) + kSaving);  // 4 sequences of 32 tokens per step
+  place.play(2, "run", steps(8) + kSaving + Words{"--training.global_batch_size=8"});
   CHECK(place.metrics("run")[4]["tokens_seen"] == 5 * 4 * 32);
   CHECK(place.metrics("run")[7]["tokens_seen"] == 5 * 4 * 32 + 3 * 8 * 32);
   const checkpoint::Reader saved(place / "run/checkpoint/step-8");
@@ -111,7 +111,7 @@ TEST_CASE("a damaged checkpoint is skipped by name for the previous one") {
   INFO(what);
   const Place place;
   place.play(2, "straight", steps(20) + kSaving);
-  must_end_well(place.launch(2, "damaged", steps(12) + kSaving));
+  place.play(2, "damaged", steps(12) + kSaving);
   const fs::path newest = place / "damaged/checkpoint/step-12";
   if (what == "mark") {
     fs::remove(newest / "COMMITTED");
@@ -126,7 +126,7 @@ TEST_CASE("a damaged checkpoint is skipped by name for the previous one") {
     bytes[bytes.size() / 2] ^= 1;
     write_text(file, bytes);
   }
-  const ProgramResult resumed = must_end_well(place.launch(2, "damaged", steps(20) + kSaving));
+  const ProgramResult resumed = place.play(2, "damaged", steps(20) + kSaving);
   CHECK_THAT(resumed.output,
              ContainsSubstring("step-12 is skipped: ") && ContainsSubstring("step-10: 10 of 20"));
   if (what == "shard") CHECK_THAT(resumed.output, ContainsSubstring("step-12 is skipped: rank 1 on "));
@@ -135,7 +135,7 @@ TEST_CASE("a damaged checkpoint is skipped by name for the previous one") {
 
 TEST_CASE("if every checkpoint is damaged the run ends with 5 and does not start from step 0") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  place.play(2, "run", steps(10) + kSaving);
   for (const int step : {5, 10}) {
     const fs::path shard = place / fmt::format("run/checkpoint/step-{}/rank-00000.bin", step);
     fs::resize_file(shard, fs::file_size(shard) - 1);
@@ -149,7 +149,7 @@ TEST_CASE("if every checkpoint is damaged the run ends with 5 and does not start
 
 TEST_CASE("a refused start names the reason in one line and leaves the run folder unchanged") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(5) + kSaving));
+  place.play(2, "run", steps(5) + kSaving);
   const auto left = [&] {
     std::string all;
     for (const char* file : {"exit.json", "config.toml", "events.jsonl", "metrics.jsonl"})
@@ -175,8 +175,7 @@ TEST_CASE("a refused start names the reason in one line and leaves the run folde
   refused({"--optimizer.name=Adam"}, 5, "step-5 holds the moments of another optimizer; set optimizer.name");
   refused({"--training.dtype=bfloat16"}, 5, "step-5 holds the optimizer's state in f32");
   // A refused start changes nothing: the run can still be resumed. Changed settings are reported.
-  const ProgramResult resumed =
-      must_end_well(place.launch(2, "run", steps(6) + kSaving + Words{"--optimizer.lr=0.5"}));
+  const ProgramResult resumed = place.play(2, "run", steps(6) + kSaving + Words{"--optimizer.lr=0.5"});
   CHECK_THAT(resumed.output, ContainsSubstring("optimizer.lr: 0.002 in the checkpoint, 0.5 now"));
   CHECK_THAT(resumed.output, ContainsSubstring("training.steps: 5 in the checkpoint, 6 now"));
 }
@@ -184,9 +183,9 @@ TEST_CASE("a refused start names the reason in one line and leaves the run folde
 TEST_CASE("checkpoint.load_step goes back to that step") {
   const Place place;
   place.play(2, "straight", steps(20) + kSaving);
-  must_end_well(place.launch(2, "back", steps(15) + kSaving));
+  place.play(2, "back", steps(15) + kSaving);
   const ProgramResult resumed =
-      must_end_well(place.launch(2, "back", steps(20) + kSaving + Words{"--checkpoint.load_step=5"}));
+      place.play(2, "back", steps(20) + kSaving + Words{"--checkpoint.load_step=5"});
   CHECK_THAT(resumed.output,
              ContainsSubstring("step-5: 5 of 20 steps are done; steps 6 to 15 are computed again"));
   check_same(place, "straight", "back");
@@ -196,11 +195,11 @@ TEST_CASE(
     "a run that went back resumes from there when it is started again, and later checkpoints are set aside") {
   const Place place;
   const Words back = {"--checkpoint.load_step=5", "--checkpoint.keep_latest_k=2"};
-  must_end_well(place.launch(2, "run", steps(15) + kSaving));
-  must_end_well(place.launch(2, "run", steps(8) + kSaving + back));
+  place.play(2, "run", steps(15) + kSaving);
+  place.play(2, "run", steps(8) + kSaving + back);
   CHECK(fs::exists(place / "run/checkpoint/abandoned-1/step-10/COMMITTED"));
   CHECK(fs::exists(place / "run/checkpoint/abandoned-1/step-15/COMMITTED"));
-  const ProgramResult again = must_end_well(place.launch(2, "run", steps(12) + kSaving + back));
+  const ProgramResult again = place.play(2, "run", steps(12) + kSaving + back);
   CHECK_THAT(again.output, ContainsSubstring("step-8: 8 of 12 steps are done"));
   CHECK_FALSE(fs::exists(place / "run/checkpoint/abandoned-2"));
   CHECK(fs::exists(place / "run/checkpoint/step-12/COMMITTED"));
@@ -209,10 +208,10 @@ TEST_CASE(
 TEST_CASE("excluded parts are reset once, and not again at the next resume") {
   const Place place;
   const Words excluded = {"--checkpoint.exclude_from_loading=dataloader,optimizer"};
-  must_end_well(place.launch(2, "run", steps(10) + kSaving));
-  const ProgramResult first = must_end_well(place.launch(2, "run", steps(12) + kSaving + excluded));
+  place.play(2, "run", steps(10) + kSaving);
+  const ProgramResult first = place.play(2, "run", steps(12) + kSaving + excluded);
   CHECK_THAT(first.output, ContainsSubstring("exclude_from_loading resets dataloader, optimizer"));
-  const ProgramResult second = must_end_well(place.launch(2, "run", steps(14) + kSaving + excluded));
+  const ProgramResult second = place.play(2, "run", steps(14) + kSaving + excluded);
   CHECK(second.output.find("exclude_from_loading resets") == std::string::npos);
   CHECK_THAT(second.output, ContainsSubstring("this run has reset dataloader at step 10 already") &&
                                 ContainsSubstring("this run has reset optimizer at step 10 already"));
@@ -224,7 +223,7 @@ TEST_CASE("weights alone, imported weights and an unfinished save cannot be resu
   const Place place;
   const Words weights = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20",
                          "--checkpoint.last_save_in_hf=true", "--checkpoint.last_save_model_only=true"};
-  must_end_well(place.launch(2, "run", weights));
+  place.play(2, "run", weights);
   fs::remove_all(place / "run/checkpoint/step-4");
   fs::rename(place / "run/checkpoint/step-4-weights", place / "run/checkpoint/step-4");
   const ProgramResult by_step =
@@ -240,9 +239,9 @@ TEST_CASE("weights alone, imported weights and an unfinished save cannot be resu
   CHECK(imported.exit_code == 5);
   CHECK_THAT(imported.output, ContainsSubstring("step-0 holds imported weights, which no run has trained"));
 
-  must_end_well(place.launch(2, "dead", kSaving + steps(5)));
+  place.play(2, "dead", kSaving + steps(5));
   fs::remove(place / "dead/checkpoint/step-5/COMMITTED");
-  const ProgramResult restarted = must_end_well(place.launch(2, "dead", kSaving + steps(6)));
+  const ProgramResult restarted = place.play(2, "dead", kSaving + steps(6));
   CHECK_THAT(restarted.output, ContainsSubstring("step-5 is skipped: it has no COMMITTED"));
   CHECK_THAT(restarted.output, ContainsSubstring("the run starts at step 0"));
   CHECK(place.metrics("dead").size() == 6);
@@ -254,20 +253,20 @@ TEST_CASE(
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=100",
                         "--lr_scheduler.total_steps=20", "--checkpoint.export_dtype=bfloat16"};
   const Words weights = {"--checkpoint.last_save_model_only=true"};
-  must_end_well(place.launch(2, "run", steps(4) + saving + weights));
+  place.play(2, "run", steps(4) + saving + weights);
   CHECK(checkpoint::Reader(place / "run/checkpoint/step-4").manifest().kind == checkpoint::Kind::full);
   const fs::path exported = place / "run/checkpoint/step-4-weights";
   CHECK(checkpoint::Reader(exported).manifest().kind == checkpoint::Kind::model);
   CHECK(checkpoint::Reader(exported).manifest().find("model/output.weight")->dtype == "bf16");
   const std::string end = text_of(place / "run/exit.json");
-  const ProgramResult again = must_end_well(place.launch(2, "run", steps(4) + saving + weights));
+  const ProgramResult again = place.play(2, "run", steps(4) + saving + weights);
   CHECK_THAT(again.output, ContainsSubstring("4 of 4 steps are done. Nothing is left to train"));
   CHECK(text_of(place / "run/exit.json") == end);
-  const ProgramResult longer = must_end_well(place.launch(2, "run", steps(8) + saving));
+  const ProgramResult longer = place.play(2, "run", steps(8) + saving);
   CHECK_THAT(longer.output, ContainsSubstring("4 of 8 steps are done"));
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-8-weights"));
-  const ProgramResult from_weights = must_end_well(place.launch(
-      2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + exported.string()}));
+  const ProgramResult from_weights =
+      place.play(2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + exported.string()});
   CHECK_THAT(from_weights.output, ContainsSubstring("starts from the weights of "));
   CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
 }
@@ -275,14 +274,14 @@ TEST_CASE(
 TEST_CASE("a seed checkpoint has the initial weights of any layout") {
   const Place place;
   const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
-  must_end_well(place.launch(1, "one", seed));
-  must_end_well(place.launch(3, "three", seed));
+  place.play(1, "one", seed);
+  place.play(3, "three", seed);
   CHECK(check_same_tensors(place / "one/checkpoint/step-0", place / "three/checkpoint/step-0") == 21);
 }
 
 TEST_CASE("old checkpoints are deleted, and keep_latest_k stay") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(20) + kSaving + Words{"--checkpoint.keep_latest_k=2"}));
+  place.play(2, "run", steps(20) + kSaving + Words{"--checkpoint.keep_latest_k=2"});
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-5"));
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-10"));
   CHECK(fs::exists(place / "run/checkpoint/step-15/COMMITTED"));
@@ -298,10 +297,10 @@ void damage(const fs::path& shard) {
 
 TEST_CASE("a damaged checkpoint takes no place of keep_latest_k: the one that the run resumed from stays") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  place.play(2, "run", steps(10) + kSaving);
   damage(place / "run/checkpoint/step-10/rank-00001.bin");
   const ProgramResult resumed =
-      must_end_well(place.launch(2, "run", steps(12) + kSaving + Words{"--checkpoint.keep_latest_k=3"}));
+      place.play(2, "run", steps(12) + kSaving + Words{"--checkpoint.keep_latest_k=3"});
   CHECK_THAT(resumed.output, ContainsSubstring("step-5: 5 of 12 steps are done"));
   CHECK(fs::exists(place / "run/checkpoint/step-10.replaced-1"));
   CHECK(fs::exists(place / "run/checkpoint/step-5/COMMITTED"));
@@ -309,13 +308,13 @@ TEST_CASE("a damaged checkpoint takes no place of keep_latest_k: the one that th
 
 TEST_CASE("load_only resumes and saves nothing; excluded parts are reset") {
   const Place place;
-  must_end_well(place.launch(2, "run", steps(10) + kSaving));
-  must_end_well(place.launch(2, "run", steps(13) + kSaving + Words{"--checkpoint.load_only=true"}));
+  place.play(2, "run", steps(10) + kSaving);
+  place.play(2, "run", steps(13) + kSaving + Words{"--checkpoint.load_only=true"});
   CHECK_FALSE(fs::exists(place / "run/checkpoint/step-13"));
-  must_end_well(place.launch(2, "run",
-                             steps(13) + kSaving +
-                                 Words{"--checkpoint.load_only=true",
-                                       "--checkpoint.exclude_from_loading=lr_scheduler,train_state"}));
+  place.play(
+      2, "run",
+      steps(13) + kSaving +
+          Words{"--checkpoint.load_only=true", "--checkpoint.exclude_from_loading=lr_scheduler,train_state"});
   const auto metrics = place.metrics("run");
   REQUIRE(metrics.size() == 13);  // from step 1 on
   const std::vector<std::string> before = lines_of(place / "run/metrics.superseded.jsonl");

@@ -37,12 +37,12 @@ void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::El
 TEST_CASE("tensor-parallel layouts start from the weights of one rank, bit for bit, and export the same") {
   const Place place;
   const Words seed = Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
-  must_end_well(place.launch(1, "one", seed));
+  place.play(1, "one", seed);
   const std::string exported = weights_of(place / "one/checkpoint/step-0", place / "one hf");
   REQUIRE(exported.size() > 100'000);
   for (const Layout& layout : {kTensor, kBoth}) {
     INFO(layout.name());
-    must_end_well(place.launch(layout.ranks(), layout.name(), layout.flags() + seed));
+    place.play(layout.ranks(), layout.name(), layout.flags() + seed);
     const fs::path saved = place / layout.name() / "checkpoint/step-0";
     CHECK(check_same_tensors(place / "one/checkpoint/step-0", saved) == 21);
     check_cut(saved, "model/layers.0.attention.wo.weight", {1, 2});
@@ -54,16 +54,16 @@ TEST_CASE("tensor-parallel layouts start from the weights of one rank, bit for b
 
 TEST_CASE("any layout restores every bit of weights and optimizer of a tensor-parallel one, and back") {
   const Place place;
-  must_end_well(place.launch(2, "first", kTensor.flags() + kSavesParts + steps(4)));
+  place.play(2, "first", kTensor.flags() + kSavesParts + steps(4));
   fs::path before = place / "first/checkpoint/step-4";
   int hop = 0;
   for (const Layout& layout : {kSharded, kTensor, kAlone, kBoth, kTensor, kBoth, kSharded}) {
     INFO(before << " read by " << layout.name());
     const std::string name = fmt::format("hop {}", ++hop);
-    must_end_well(place.launch(layout.ranks(), name,
-                               layout.flags() + kSavesParts + steps(4) +
-                                   Words{"--checkpoint.initial_load_model_only=false",
-                                         "--checkpoint.initial_load_path=" + before.string()}));
+    place.play(layout.ranks(), name,
+               layout.flags() + kSavesParts + steps(4) +
+                   Words{"--checkpoint.initial_load_model_only=false",
+                         "--checkpoint.initial_load_path=" + before.string()});
     const fs::path after = place / name / "checkpoint/step-4";
     CHECK(check_same_tensors(before, after) > 21);
     before = after;
@@ -73,7 +73,7 @@ TEST_CASE("any layout restores every bit of weights and optimizer of a tensor-pa
 TEST_CASE("a run resumes a tensor-parallel run, and the other way round") {
   const Place place;
   const auto run = [&](const Layout& layout, const std::string& name, int count) {
-    must_end_well(place.launch(layout.ranks(), name, layout.flags() + kSavesParts + steps(count)));
+    place.play(layout.ranks(), name, layout.flags() + kSavesParts + steps(count));
   };
   run(kTensor, "straight", 12);
   run(kTensor, "stopped", 4);

@@ -43,13 +43,12 @@ TEST_CASE("with tensor parallelism every policy and every list of passes has the
 // The same global batch of 12 sequences.
 void run_on(const Place& place, const Shares& shares, const std::string& name, int steps,
             const Words& flags) {
-  must_end_well(
-      place.launch(shares.ranks(), name,
-                   shares.flags() + flags +
-                       Words{"--training.global_batch_size=12",
-                             fmt::format("--training.local_batch_size={}", 12 / shares.data()),
-                             fmt::format("--training.steps={}", steps), "--training.document_attention=true",
-                             "--lr_scheduler.warmup_steps=0"}));
+  place.play(shares.ranks(), name,
+             shares.flags() + flags +
+                 Words{"--training.global_batch_size=12",
+                       fmt::format("--training.local_batch_size={}", 12 / shares.data()),
+                       fmt::format("--training.steps={}", steps), "--training.document_attention=true",
+                       "--lr_scheduler.warmup_steps=0"});
 }
 
 TEST_CASE("tensor parallelism has the loss and gradient norm of 1 rank") {

@@ -18,7 +18,7 @@ TEST_CASE("a run tokenizes its text once, as the command does, and its exports c
   write_text(tokenizer / "tokenizer_config.json", R"({"eos_token": "<|end|>"})");
   const Words flags = {"--training.tokenizer=" + tokenizer.string(), "--model.vocab_size=264",
                        "--checkpoint.enable=true", "--checkpoint.last_save_in_hf=true", "--training.steps=3"};
-  must_end_well(place.launch(2, "text", flags));
+  place.play(2, "text", flags);
   std::vector<fs::path> cached;
   for (const auto& entry : fs::directory_iterator(place / ".rondo-tokens"))
     if (entry.path().extension() == ".tokens") cached.push_back(entry.path());
@@ -28,7 +28,7 @@ TEST_CASE("a run tokenizes its text once, as the command does, and its exports c
   must_end_well({"data", "tokenize", "--tokenizer=" + tokenizer.string(),
                  "--input=" + (place / "corpus").string(), "--output=" + tokens});
   CHECK(text_of(cached[0]) == text_of(tokens));
-  must_end_well(place.launch(2, "tokens", flags + Words{"--training.dataset_path=" + tokens}));
+  place.play(2, "tokens", flags + Words{"--training.dataset_path=" + tokens});
   const ProgramResult compared = place.compare("text", "tokens");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
