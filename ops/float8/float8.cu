@@ -220,6 +220,49 @@ __global__ void __launch_bounds__(kThreads)
     parts[blockIdx.y * in.width + first + thread] = most.row(thread);
 }
 
+// A block transposes a tile of bytes. Rows of the tile are one byte more than 128 apart, so that the
+// eight threads that write one row read different banks.
+__global__ void __launch_bounds__(kThreads)
+    transpose_kernel(const std::int64_t rows, const std::int64_t columns, const std::uint8_t* x,
+                     std::uint8_t* to, const bool aligned_rows, const bool aligned_columns) {
+  constexpr int kBytes = 16, kOfLine = kTile / kBytes, kSteps = kTile * kOfLine / kThreads;
+  __shared__ std::uint8_t tile[kTile][kTile + 1];
+  const auto tiles_of_row = static_cast<unsigned>((columns + kTile - 1) / kTile);
+  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x / tiles_of_row) * kTile,
+                     first_column = static_cast<std::int64_t>(blockIdx.x % tiles_of_row) * kTile;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int item = static_cast<int>(threadIdx.x) + step * kThreads, row = item / kOfLine,
+              column = item % kOfLine * kBytes;
+    const std::int64_t at_row = first_row + row, at_column = first_column + column;
+    Words<kBytes> words = {};
+    if (at_row < rows) {
+      const std::uint8_t* const from = x + at_row * columns + at_column;
+      if (aligned_rows && at_column + kBytes <= columns)
+        words = *reinterpret_cast<const Words<kBytes>*>(from);
+      else
+#pragma unroll
+        for (int i = 0; i < kBytes; ++i)
+          if (at_column + i < columns) words.at[i / 4] |= static_cast<std::uint32_t>(from[i]) << i % 4 * 8;
+    }
+#pragma unroll
+    for (int i = 0; i < kBytes; ++i)
+      tile[row][column + i] = static_cast<std::uint8_t>(words.at[i / 4] >> i % 4 * 8);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int item = static_cast<int>(threadIdx.x) + step * kThreads, column = item / kOfLine,
+              row = item % kOfLine * kBytes;
+    if (first_column + column >= columns) continue;
+    Words<kBytes> words = {};
+#pragma unroll
+    for (int i = 0; i < kBytes; ++i)
+      words.at[i / 4] |= static_cast<std::uint32_t>(tile[row + i][column]) << i % 4 * 8;
+    store_words(to + (first_column + column) * rows, first_row + row, rows, aligned_columns, words);
+  }
+}
+
 // --- launches ---
 
 std::int64_t count_of_lines(const Float8Source& x) { return x.dense_rows ? x.rows : x.columns; }
@@ -253,6 +296,10 @@ unsigned parts_of(const Float8Source& x, Float8Share share) {
   return share == Float8Share::row && !x.dense_rows ? blocks_for(x.columns, columns_of_part(x)) : 0;
 }
 
+bool values_aligned(const Float8Source& x, const Float8Target& to) {
+  return aligned(to.values, x.rows == 1 && x.matrices == 1 ? 0 : x.columns);
+}
+
 // Calls f(element type of x, format).
 template <class F>
 void with_types(Element element, Format format, const F& f) {
@@ -260,6 +307,25 @@ void with_types(Element element, Format format, const F& f) {
     if (format == Format::e4m3) return f(type, std::integral_constant<Format, Format::e4m3>());
     f(type, std::integral_constant<Format, Format::e5m2>());
   });
+}
+
+template <class T>
+void search(const Float8Source& x, unsigned parts, float* largest, cudaStream_t stream) {
+  const Float8Source few = as_few_lines(x);
+  launch(&search_kernel<T>, parts, kThreads, stream, lines_of<T>(few), pieces_of(few), pieces_of_line(few),
+         largest);
+}
+
+// `searched`: largest magnitudes of `parts` parts of the matrix, or of each row.
+template <class T, Format format>
+void round_tiles(const Float8Source& x, Float8Share share, const float* searched, unsigned parts,
+                 const Float8Target& to, cudaStream_t stream) {
+  const unsigned tiles = blocks_for(x.rows, kTile) * blocks_for(x.columns, kTile);
+  const auto launch_tiles = [&](auto dense_rows) {
+    launch(&tile_kernel<T, format, dense_rows()>, dim3(tiles, 1, static_cast<unsigned>(x.matrices)),
+           kTileThreads, stream, lines_of<T>(x), share, searched, parts, to, values_aligned(x, to));
+  };
+  x.dense_rows ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
 }
 
 }  // namespace
@@ -270,31 +336,45 @@ std::int64_t float8_workspace(const Float8Source& x, Float8Share share) {
 
 void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
                      cudaStream_t stream) {
-  const bool values_aligned = aligned(to.values, x.rows == 1 && x.matrices == 1 ? 0 : x.columns);
-  const unsigned parts = parts_of(x, share), matrices = static_cast<unsigned>(x.matrices);
+  const unsigned parts = parts_of(x, share);
   with_types(x.element, to.format, [&](auto type, auto format) {
     using T = decltype(type);
-    const Lines<T> of = lines_of<T>(x);
     if (share == Float8Share::row && x.dense_rows) {
       const unsigned warps = std::min(blocks_for(x.columns, kWarp * kVector), unsigned{kThreads / kWarp});
-      return launch(&row_kernel<T, format()>, static_cast<unsigned>(x.rows), warps * kWarp, stream, of,
-                    x.rows_end, to, values_aligned);
+      return launch(&row_kernel<T, format()>, static_cast<unsigned>(x.rows), warps * kWarp, stream,
+                    lines_of<T>(x), x.rows_end, to, values_aligned(x, to));
     }
-    if (share == Float8Share::whole) {
-      const Float8Source few = as_few_lines(x);
-      launch(&search_kernel<T>, parts, kThreads, stream, lines_of<T>(few), pieces_of(few),
-             pieces_of_line(few), workspace);
-    } else if (share == Float8Share::row) {
-      launch(&search_rows_kernel<T>, dim3(blocks_for(x.rows, kTile), parts, matrices), kThreads, stream, of,
-             columns_of_part(x), workspace);
-    }
-    const unsigned tiles = blocks_for(x.rows, kTile) * blocks_for(x.columns, kTile);
-    const auto launch_tiles = [&](auto dense_rows) {
-      launch(&tile_kernel<T, format(), dense_rows()>, dim3(tiles, 1, matrices), kTileThreads, stream, of,
-             share, workspace, parts, to, values_aligned);
-    };
-    x.dense_rows ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
+    if (share == Float8Share::whole)
+      search<T>(x, parts, workspace, stream);
+    else if (share == Float8Share::row)
+      launch(&search_rows_kernel<T>,
+             dim3(blocks_for(x.rows, kTile), parts, static_cast<unsigned>(x.matrices)), kThreads, stream,
+             lines_of<T>(x), columns_of_part(x), workspace);
+    round_tiles<T, format()>(x, share, workspace, parts, to, stream);
   });
+}
+
+// The second search is of the largest magnitudes of the parts.
+void largest_magnitude(const Float8Source& x, float* largest, float* workspace, cudaStream_t stream) {
+  const unsigned parts = parts_of(x, Float8Share::whole);
+  with_f32_or_bf16(x.element, [&](auto type) {
+    search<decltype(type)>(x, parts, parts == 1 ? largest : workspace, stream);
+  });
+  if (parts > 1)
+    search<float>({1, parts, Element::f32, workspace, /*dense_rows=*/true, parts}, 1, largest, stream);
+}
+
+void quantize_float8_by(const Float8Source& x, const float* largest, const Float8Target& to,
+                        cudaStream_t stream) {
+  with_types(x.element, to.format, [&](auto type, auto format) {
+    round_tiles<decltype(type), format()>(x, Float8Share::whole, largest, 1, to, stream);
+  });
+}
+
+void transpose_float8(std::int64_t rows, std::int64_t columns, const std::uint8_t* x, std::uint8_t* to,
+                      cudaStream_t stream) {
+  launch(&transpose_kernel, blocks_for(rows, kTile) * blocks_for(columns, kTile), kThreads, stream, rows,
+         columns, x, to, aligned(x, rows == 1 ? 0 : columns), aligned(to, columns == 1 ? 0 : rows));
 }
 
 }  // namespace rondo::cuda

@@ -43,4 +43,11 @@ std::int64_t float8_workspace(const Float8Source& x, Float8Share share);
 void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
                      cudaStream_t stream);
 
+// The ops of ops/float8/shared_scale.h. The workspace has float8_workspace(x, whole) numbers.
+void largest_magnitude(const Float8Source& x, float* largest, float* workspace, cudaStream_t stream);
+void quantize_float8_by(const Float8Source& x, const float* largest, const Float8Target& to,
+                        cudaStream_t stream);
+void transpose_float8(std::int64_t rows, std::int64_t columns, const std::uint8_t* x, std::uint8_t* to,
+                      cudaStream_t stream);
+
 }  // namespace rondo::cuda

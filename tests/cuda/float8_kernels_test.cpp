@@ -4,7 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -15,6 +17,7 @@
 #include "ops/float8/float8.h"
 #include "ops/float8/float8_cuda.h"
 #include "tests/cuda/element_of.h"
+#include "tests/ops/call_op.h"
 
 namespace rondo {
 namespace {
@@ -137,6 +140,49 @@ TEST_CASE("the kernels of quantize_float8 give the CPU's bits for transposed mat
   CHECK(made.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
   CHECK(workspace[-1].item<float>() == 77);
   CHECK(at::equal(made_scales.view(at::kInt), scales.view(at::kInt)));
+}
+
+// Of one part of the search, and of several; a flat part of FSDP is one line, or lines of a tile.
+TEST_CASE("the kernels of largest_magnitude and quantize_float8_by give the CPU's bits") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto [rows, columns] = GENERATE(std::pair(1, 3), std::pair(47, 55), std::pair(1, 20000),
+                                        std::pair(200, 128), std::pair(520, 40));
+  at::manual_seed(11);
+  const Tensor x = (at::randn({rows, columns}) * at::randn({rows, columns}).mul(3).exp()).to(type);
+  x[rows - 1][columns - 1] = -1e6;
+  x[0][0] = kNone;
+  const cuda::Float8Source source{rows, columns, element_of(x), x.const_data_ptr(), true, columns};
+  const Tensor workspace = at::full({cuda::float8_workspace(source, whole) + 1}, 77, at::kFloat),
+               largest = at::full({2}, 77, at::kFloat);
+  cuda::largest_magnitude(source, largest.mutable_data_ptr<float>(), workspace.mutable_data_ptr<float>(),
+                          nullptr);
+  CHECK(workspace[-1].item<float>() == 77);
+  CHECK(largest[1].item<float>() == 77);
+  CHECK(largest[0].item<float>() == call("largest_magnitude", x)[0].item<float>());
+  const std::vector<Tensor> expected = call("quantize_float8_by", x, largest.narrow(0, 0, 1),
+                                            static_cast<std::int64_t>(at::kFloat8_e5m2), false);
+  const Tensor values = at::full({x.numel() + 16}, 0x55, at::kByte), scale = at::zeros({1, 1});
+  cuda::quantize_float8_by(source, largest.const_data_ptr<float>(),
+                           {values.mutable_data_ptr<std::uint8_t>(), scale.mutable_data_ptr<float>(), 1, 1,
+                            float8::Format::e5m2, false},
+                           nullptr);
+  CHECK(at::equal(values.narrow(0, 0, x.numel()).view(x.sizes()), expected[0].view(at::kByte)));
+  CHECK(values.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
+  CHECK(at::equal(scale, expected[1]));
+}
+
+TEST_CASE("the kernel of transpose_float8 transposes tiles, parts of tiles and lines that are not aligned") {
+  const auto [rows, columns] = GENERATE(std::pair(128, 128), std::pair(144, 272), std::pair(1, 300),
+                                        std::pair(37, 145), std::pair(160, 17));
+  const std::int64_t shift = GENERATE(0, 1);
+  at::manual_seed(11);
+  const Tensor storage = at::randint(256, {rows * columns + 1}, at::kByte),
+               x = storage.narrow(0, shift, rows * columns).view({rows, columns}),
+               to = at::full({rows * columns + 16}, 0x55, at::kByte);
+  cuda::transpose_float8(rows, columns, x.const_data_ptr<std::uint8_t>(), to.mutable_data_ptr<std::uint8_t>(),
+                         nullptr);
+  CHECK(at::equal(to.narrow(0, 0, rows * columns).view({columns, rows}), x.t()));
+  CHECK(to.narrow(0, rows * columns, 16).eq(0x55).all().item<bool>());
 }
 
 TEST_CASE("the kernel of quantize_float8_runs writes zeros after the last end and reads nothing there") {

@@ -128,6 +128,50 @@ TEST_CASE("a quantized matrix approximates the original, each block fills the ra
     }
 }
 
+// The parts of a matrix that ranks gather. Sizes are such that a part has one chunk, or several.
+TEST_CASE("parts quantized by the largest magnitude of all have the bits of the whole, transposed or not") {
+  const at::ScalarType dtype = any_dtype();
+  const std::int64_t format = GENERATE(kE4m3, kE5m2);
+  const bool power_of_two = GENERATE(false, true);
+  const std::int64_t rows = GENERATE(6, 160);
+  const Tensor x = (at::randn({rows, 55}) * at::randn({rows, 1}).exp()).to(dtype);
+  const Tensors whole = call("quantize_float8", x, 0, 0, format, power_of_two);
+  Tensors values, flat, largest;
+  const auto parts = {x.narrow(0, 0, rows / 2), x.narrow(0, rows / 2, rows / 2)};
+  for (const Tensor& part : parts) largest.push_back(checked_call("largest_magnitude", {part})[0]);
+  const Tensor of_all = at::cat(largest).amax(0, /*keepdim=*/true);
+  CHECK(of_all.item<double>() == at::abs(x).max().item<double>());
+  for (const Tensor& part : parts) {
+    const Tensors quantized = checked_call("quantize_float8_by", {part, of_all, format, power_of_two});
+    CHECK(at::equal(quantized[1], whole[1]));
+    values.push_back(quantized[0].view(at::kByte));
+    flat.push_back(call("quantize_float8_by", part.flatten(), of_all, format, power_of_two)[0]);
+    CHECK(at::equal(flat.back().view(at::kByte), values.back().flatten()));
+  }
+  const Tensor gathered = at::cat(values).view(static_cast<at::ScalarType>(format));
+  CHECK(at::equal(gathered.view(at::kByte), whole[0].view(at::kByte)));
+  const Tensors transposed = call("quantize_float8", x.t(), 0, 0, format, power_of_two);
+  CHECK(at::equal(checked_call("transpose_float8", {gathered})[0].view(at::kByte),
+                  transposed[0].view(at::kByte)));
+  CHECK(at::equal(transposed[1], whole[1]));
+}
+
+TEST_CASE("the largest magnitude of a matrix counts infinities and no nans, as of a scale") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Tensor x = at::randn({64, 128});
+  x[3][7] = nan;
+  x[5][1] = -100;
+  CHECK(call("largest_magnitude", x)[0].item<double>() == 100);
+  const Tensors made = call("quantize_float8_by", x, at::full({1}, 100.0f), kE4m3, false);
+  CHECK(
+      at::equal(made[0].view(at::kByte), call("quantize_float8", x, 0, 0, kE4m3, false)[0].view(at::kByte)));
+  x[63][127] = -std::numeric_limits<double>::infinity();
+  CHECK(call("largest_magnitude", x)[0].isinf().item<bool>());
+  check_refused("x must be contiguous and not empty", "largest_magnitude", {at::zeros({2, 3}).t()});
+  check_refused("dtype is Byte", "quantize_float8_by", {x, at::ones({1}), 0, false});
+  check_refused("must be a contiguous matrix of float8", "transpose_float8", {x});
+}
+
 TEST_CASE("scales of 128 elements have the layout that cuBLASLt reads") {
   const Tensors pieces = checked_call("quantize_float8", {at::randn({5, 384}), 1, 128, kE4m3, true});
   CHECK(pieces[1].sizes() == at::IntArrayRef{5, 3});
