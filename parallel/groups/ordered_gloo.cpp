@@ -17,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "parallel/groups/comm_record.h"
+#include "parallel/groups/float8_bytes.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -230,14 +231,18 @@ WorkPtr OrderedGloo::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 
 WorkPtr OrderedGloo::_allgather_base(at::Tensor& output, at::Tensor& input,
                                      const c10d::AllgatherOptions& options) {
-  return recorded("all_gather", getGroupUid(), input, output,
-                  [&] { return gloo_->_allgather_base(output, input, options); });
+  return recorded("all_gather", getGroupUid(), input, output, [&] {
+    at::Tensor to = float8_as_bytes(output), from = float8_as_bytes(input);
+    return gloo_->_allgather_base(to, from, options);
+  });
 }
 
 WorkPtr OrderedGloo::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::AllgatherOptions& options) {
-  return recorded("all_gather", getGroupUid(), inputs.at(0), outputs.at(0),
-                  [&] { return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options); });
+  return recorded("all_gather", getGroupUid(), inputs.at(0), outputs.at(0), [&] {
+    Tensors to = float8_as_bytes(outputs), from = float8_as_bytes(inputs);
+    return gloo_->allgather_into_tensor_coalesced(to, from, options);
+  });
 }
 
 WorkPtr OrderedGloo::alltoall_base(at::Tensor& output, at::Tensor& input,

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "parallel/groups/float8_bytes.h"
 #include "parallel/groups/gpu.h"
 #include "support/error.h"
 
@@ -48,7 +49,13 @@ class RecordedNccl final : public c10d::ProcessGroupNCCL {
   Work _allgather_base(at::Tensor& output, at::Tensor& input,
                        const c10d::AllgatherOptions& options) override {
     settle();
-    return ProcessGroupNCCL::_allgather_base(output, input, options);
+    at::Tensor to = float8_as_bytes(output), from = float8_as_bytes(input);
+    return ProcessGroupNCCL::_allgather_base(to, from, options);
+  }
+  Work allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
+                                       const c10d::AllgatherOptions& options) override {
+    std::vector<at::Tensor> to = float8_as_bytes(outputs), from = float8_as_bytes(inputs);
+    return ProcessGroupNCCL::allgather_into_tensor_coalesced(to, from, options);
   }
   Work _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                             const c10d::ReduceScatterOptions& options) override {
