@@ -49,6 +49,27 @@ void check_quantize(Checks& checks, c10::Device device) {
         }
 }
 
+// A flat part of a parameter, and a matrix, with one part of the search or several; then bytes
+// transposed, with partial tiles.
+void check_shared_scale(Checks& checks, c10::Device device) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat})
+    for (const auto& [rows, columns] : {std::pair(1, 1500), std::pair(1, 655360), std::pair(1376, 1152)}) {
+      const Inputs draw(type);
+      const Tensor x = draw.normal({rows, columns}) * (3 * draw.normal({rows, columns})).exp();
+      check(checks, device,
+            {fmt::format("quantize_float8_by, {} x {}, {}: the CPU's bits", rows, columns, in_words(type)),
+             "quantize_float8_by", type, type, 0, true, [=](const Place& p) {
+               const Tensor there = rows == 1 ? at_place(x, p).flatten() : at_place(x, p);
+               const Tensors largest = call("largest_magnitude", there),
+                             made = call("quantize_float8_by", there, largest[0],
+                                         number_of(at::kFloat8_e4m3fn), false);
+               const Tensors turned = call("transpose_float8", made[0].view({-1, columns}));
+               return Tensors{largest[0], made[0].view(at::kByte), made[1].view(at::kInt),
+                              turned[0].view(at::kByte)};
+             }});
+    }
+}
+
 // a [M, K] is in `format_a`, b [N, K] in float8_e4m3fn.
 void check_product(Checks& checks, c10::Device device, const NamedBlock& block_a, const NamedBlock& block_b,
                    at::ScalarType format_a, at::ScalarType type, std::int64_t inner) {
@@ -128,6 +149,7 @@ void check_grouped_product(Checks& checks, c10::Device device, const Tensor& end
 
 void check_float8(Checks& checks, c10::Device device) {
   check_quantize(checks, device);
+  check_shared_scale(checks, device);
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     for (const at::ScalarType format : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
       check_product(checks, device, kWhole, kWhole, format, type, 1040);
