@@ -25,16 +25,15 @@ constexpr std::string_view kSplit = "aten.split_with_sizes.default";
 
 ValueId first_operand(const Node& node) { return operand(node, 0); }
 
-// True where a gather depends on the parameter alone, so that it can move up.
-bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters, const DefUse& def_use,
-                       NodeIndex start) {
+// True where a gather depends on the parameter, and else on what is computed from parameters alone,
+// so that it can move up.
+bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters,
+                       const IdMap<bool>& of_parameters, const DefUse& def_use, NodeIndex start) {
   ValueId id = first_operand(graph.nodes[start]);
+  if (!of_parameters[id]) return false;
   for (NodeIndex i = def_use.maker(id); i != kNoNode; i = def_use.maker(id)) {
     const Node& node = graph.nodes[i];
-    int operands = 0;
-    for_each_operand(node, [&](ValueId) { ++operands; });
-    if (operands != 1 || parameters[i] != parameters[start] || facts(node.op).effect != Effect::none)
-      return false;
+    if (parameters[i] != parameters[start] || facts(node.op).effect != Effect::none) return false;
     id = first_operand(node);
   }
   return id == graph.inputs[parameters[start]].value;
@@ -180,14 +179,15 @@ class Bucketing {
       replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
   }
 
-  // Moves casts of shards right before a gather to the start of the bucket.
+  // Moves what computes shards right before a gather to the start of the bucket.
   void hoist(const std::vector<ValueId>& shards, Place place) {
-    for (ValueId id : shards) {
-      NodeIndex i = def_use_.maker(id);
-      while (i > place.index) {
-        places_[i] = place;
-        i = def_use_.maker(first_operand(graph_.nodes[i]));
-      }
+    for (const ValueId id : shards) {
+      const NodeIndex i = def_use_.maker(id);
+      if (i <= place.index) continue;
+      places_[i] = place;
+      std::vector<ValueId> operands;
+      for_each_operand(graph_.nodes[i], [&](ValueId operand) { operands.push_back(operand); });
+      hoist(operands, place);
     }
   }
 
@@ -279,7 +279,8 @@ class Bucketing {
 std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   const DefUse def_use(graph);
-  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter);
+  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter),
+                    before_gathers = values_before_gathers(graph);
   const IdMap<NodeIndex> waits = waits_of_starts(graph);
   std::vector<FsdpCollective> collectives;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
@@ -291,7 +292,8 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
     const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
     if (wait < 0 || type.sizes.size() != 1) continue;
-    if (gathers ? !gathers_parameter(graph, parameters, def_use, i) : depends[i] || c->reduction != "sum")
+    if (gathers ? !gathers_parameter(graph, parameters, before_gathers, def_use, i)
+                : depends[i] || c->reduction != "sum")
       continue;
     FsdpCollective collective{.parameter = parameters[i],
                               .start = i,

@@ -40,6 +40,14 @@ IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(st
   return derived;
 }
 
+IdMap<bool> values_before_gathers(const Graph& graph) {
+  return values_of_parameters(graph, [&](std::size_t i) {
+    const Effect effect = facts(graph.nodes[i].op).effect;
+    return effect == Effect::none || effect == Effect::wait ||
+           is_collective(graph.nodes[i], CollectiveKind::all_reduce);
+  });
+}
+
 IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard) {
   IdMap<bool> keeps(graph.inputs.size(), reshard == ReshardAfterForward::never);
   if (reshard != ReshardAfterForward::all_but_last) return keeps;

@@ -26,6 +26,9 @@ bool may_gather(const Node& node);
 // `may(index)` admits.
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
+// The same for values before a gather: copies of a parameter on this rank, and maxima over ranks.
+IdMap<bool> values_before_gathers(const Graph& graph);
+
 // Returns for each input whether its gathered copy lives from the forward into the backward, under
 // CompileOptions::reshard_after_forward. `never` keeps all, `always` keeps none, and `all_but_last`
 // keeps the bucket that the forward gathers last.

@@ -30,6 +30,8 @@ void set_member(CompileOptions& options, std::string_view name, const std::strin
   using Value = std::remove_reference_t<decltype(member)>;
   if constexpr (NamedEnum<Value>) {
     member = value_named<Value>(name, text);
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    member = number_in<int>(name, text) != 0;
   } else if constexpr (std::is_arithmetic_v<Value>) {
     member = number_in<Value>(name, text);
   } else if constexpr (std::is_same_v<Value, std::string>) {
@@ -67,6 +69,7 @@ constexpr std::array kSetters = {
     OptionSetter{"tensor_parallel_pieces", &set_member<&C::tensor_parallel_pieces>,
                  "compile.tensor_parallel_pieces"},
     OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
+    OptionSetter{"float8_weight_gathers", &set_member<&C::float8_weight_gathers>},
 };
 
 }  // namespace

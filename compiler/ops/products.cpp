@@ -130,6 +130,30 @@ Placement quantize_float8(const OnAxis& at, std::size_t i) {
   return of_quantized(at.of(quantized.x), quantized.block, static_cast<int>(at.type(0).sizes.size()), i);
 }
 
+// rondo.largest_magnitude (x) -> [1].
+Placement largest_magnitude(const OnAxis& at, std::size_t) {
+  const Placement x = nonlinear(at.operand(0));
+  return x.kind == Kind::sharded || x.kind == Kind::inner ? kPartialMax : x;
+}
+
+// rondo.quantize_float8_by (x, largest, dtype, power_of_two) -> values, scale. Ranks that do not
+// reduce the maximum have scales of their own.
+Placement quantize_float8_by(const OnAxis& at, std::size_t i) {
+  const Placement x = nonlinear(at.operand(0)), largest = at.operand(1);
+  const bool sharded = x.kind == Kind::sharded || x.kind == Kind::inner;
+  if (sharded && largest.kind == Kind::partial_max) return i == 0 ? x : kLocal;
+  if (x == kReplicated && largest != kReplicated)
+    throw Refused{"its numbers are replicated, but its largest magnitude is \"" + print(largest) + "\""};
+  return i == 0 ? x : nonlinear(largest);
+}
+
+Placement transpose_float8(const OnAxis& at, std::size_t) {
+  Placement p = at.operand(0);
+  if (p.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
+  if (p.kind == Kind::sharded) p.dim = static_cast<std::int8_t>(1 - p.dim);
+  return p;
+}
+
 // rondo.quantize_float8_runs (x, ends) -> values, scales of rows.
 Placement quantize_float8_runs(const OnAxis& at, std::size_t i) {
   return of_quantized(at.operand(0), {1, 0}, 2, i);
@@ -251,16 +275,28 @@ constexpr Op kProductOps[] = {
              .signature = {3, 3, 1},
              .of_experts = true,
              .shard = grouped_mm}),
+    {.name = "rondo.largest_magnitude.default",
+     .signature = {1, 1, 1},
+     .shard = largest_magnitude,
+     .launches = 2},
     product({.name = "rondo.mm.default", .signature = {2, 3, 1}, .shard = mm, .kind = OpKind::product}),
     {.name = "rondo.quantize_float8.default",
      .signature = {1, 5, 2},
      .shard = quantize_float8,
      .bytes = quantized_bytes,
      .count_launches = quantized_launches},
+    {.name = "rondo.quantize_float8_by.default",
+     .signature = {2, 4, 2},
+     .shard = quantize_float8_by,
+     .keeps_owner = true},
     {.name = "rondo.quantize_float8_runs.default",
      .signature = {2, 2, 2},
      .of_experts = true,
      .shard = quantize_float8_runs},
+    {.name = "rondo.transpose_float8.default",
+     .signature = {1, 1, 1},
+     .shard = transpose_float8,
+     .keeps_owner = true},
 };
 
 }  // namespace

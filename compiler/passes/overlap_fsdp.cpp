@@ -41,8 +41,7 @@ class FsdpOverlap {
         places_(present_places(graph)),
         waits_(waits_of_starts(graph)),
         parameters_(parameters_of_nodes(graph)),
-        of_parameters_(values_of_parameters(
-            graph, [&](NodeIndex i) { return facts(graph.nodes[i].op).effect == Effect::none; })) {}
+        of_parameters_(values_before_gathers(graph)) {}
 
   void run() {
     for (Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
@@ -171,7 +170,7 @@ class FsdpOverlap {
   IdMap<Place> places_;
   IdMap<NodeIndex> waits_;          // by start
   IdMap<std::int32_t> parameters_;  // by node; -1 without a parameter
-  IdMap<bool> of_parameters_;       // by value: a parameter after casts and packing alone
+  IdMap<bool> of_parameters_;       // by value: of parameters alone, not gathered
 };
 
 }  // namespace

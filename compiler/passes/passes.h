@@ -21,6 +21,7 @@ Notes offload(Graph& graph, const CompileOptions& options);
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options);
 Notes remove_dead_collectives(Graph& graph, const CompileOptions& options);
 Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
+Notes quantize_before_gather(Graph& graph, const CompileOptions& options);
 Notes separate_gather_group(Graph& graph, const CompileOptions& options);
 Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
 Notes auto_bucketing(Graph& graph, const CompileOptions& options);

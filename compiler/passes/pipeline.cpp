@@ -137,6 +137,20 @@ constexpr std::array kPasses = {
         .place = "after the passes that leave nodes without readers",
     },
     PassInfo{
+        .name = "quantize_before_gather",
+        .run = &quantize_before_gather,
+        .needs = kFunctional,
+        .does =
+            "quantizes matrices to float8 before they are gathered, so that ranks exchange float8 numbers "
+            "and scales: activations, and parameters under "
+            "`quantize.linear.float8.enable_fsdp_float8_all_gather`",
+        .guarantees = "scales of the original; one maximum over ranks for all parameters of a group; keeps a "
+                      "gather that is also read in another precision, or by rows and by columns",
+        .place =
+            "after the passes that remove readers of a gather; before bucketing, which merges gathers of "
+            "float8",
+    },
+    PassInfo{
         .name = "separate_gather_group",
         .run = &separate_gather_group,
         .of_bodies = true,

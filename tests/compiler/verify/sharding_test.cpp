@@ -252,6 +252,34 @@ TEST_CASE(
         "partial");
 }
 
+// A weight with rows over tp, whose largest magnitude is that of a rank's rows until it is reduced.
+TEST_CASE("ranks that reduce the largest magnitude share a scale, and others have scales of their own") {
+  const std::string largest = kWeights + "  %40: f32[1] = rondo.largest_magnitude.default(%12)\n",
+                    reduced = largest +
+                              "  %41: f32[1] = _c10d_functional.all_reduce.default(%40, \"max\", \"tp\")\n"
+                              "  %42: f32[1] views %41 = _c10d_functional.wait_tensor.default(%41)\n";
+  const auto quantized = [](const char* by) {
+    return std::string("  %50: f8e4m3[8,8], %51: f32[1,1] = rondo.quantize_float8_by.default(%12, ") + by +
+           ", f8e4m3, true)\n";
+  };
+  CHECK(type_of(largest, 40) == "tp max");
+  CHECK(type_of(largest + quantized("%40"), 51) == "tp local");
+  CHECK(type_of(reduced + quantized("%42"), 51).empty());
+  const std::string gathered =
+      "  %52: f8e4m3[16,8] = _c10d_functional.all_gather_into_tensor.default(%50, 2, \"tp\")\n"
+      "  %53: f8e4m3[16,8] views %52 = _c10d_functional.wait_tensor.default(%52)\n";
+  CHECK(type_of(reduced + quantized("%42") + gathered, 53).empty());
+  const std::string transposed = "  %54: f8e4m3[8,8] = rondo.transpose_float8.default(%50)\n";
+  CHECK(type_of(reduced + quantized("%42") + transposed, 54) == "tp 1");
+  // Without the maximum over ranks, the gathered numbers have no common scale.
+  const std::string product =
+      "  %60: f8e4m3[2,8], %61: f32[2,1] = rondo.quantize_float8.default(%3, 1, 0, f8e4m3, true)\n"
+      "  %62: bf16[2,16] = rondo.float8_mm.default(%60, %61, %53, %51, bf16, true, false)\n";
+  CHECK(refusal_of(reduced + quantized("%42") + gathered + product).empty());
+  CHECK(refusal_of(largest + quantized("%40") + gathered + product)
+            .ends_with("its scales are not sharded like its values: \"local\" and \"replicated\""));
+}
+
 TEST_CASE("an op without a rule is refused unless its operands are replicated") {
   CHECK(refusal_of("  %40: f32[2,8] = x.unknown.default(%3)\n") ==
         "node 0 (x.unknown.default, module m) its op has no rule of sharding "
