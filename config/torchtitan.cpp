@@ -51,6 +51,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"debug.seed", "not set"},
       {"model.hf_assets_path", "\"./tests/assets/tokenizer\""},
       {"parallelism.expert_parallel_comm_backend", "\"standard\""},
+      {"quantize.linear.float8.enable_fsdp_float8_all_gather", "false"},
       {"training.dataset", "\"c4_test\""},
       {"validation.dataset", "\"c4_validation\""},
       {"validation.steps", "-1"},

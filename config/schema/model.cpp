@@ -44,6 +44,10 @@ const Fields& Float8Linear::fields() {
       field("filter_fqns", &Float8Linear::filter_fqns,
             "substrings of the names of modules that keep their precision, such as output; "
             "auto_filter_small_kn: also layers too small to be faster in float8"),
+      field(
+          "enable_fsdp_float8_all_gather", &Float8Linear::enable_fsdp_float8_all_gather,
+          "quantize the shards of weights before they are gathered, where that changes no bit; the maxima of "
+          "all weights are one all-reduce; needs compile.enable"),
       field("emulate", &Float8Linear::emulate,
             "emulate float8 products in float32: for CPUs, and GPUs without float8"),
   };

@@ -26,6 +26,7 @@ struct Model {
 struct Float8Linear {
   std::optional<Float8Recipe> recipe_name;  // unset: tensorwise
   std::vector<std::string> filter_fqns;
+  bool enable_fsdp_float8_all_gather = true;
   bool emulate = false;
   static const Fields& fields();
 };

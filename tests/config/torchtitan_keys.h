@@ -123,7 +123,7 @@ inline const std::vector<Key> kKeys = {
     {"compile.enable", "false", served},
     {"compile.components", R"(["model", "loss"])", harmless},
     {"compile.backend", R"("inductor")", harmless},
-    {"quantize.linear.float8.enable_fsdp_float8_all_gather", "false", refused},
+    {"quantize.linear.float8.enable_fsdp_float8_all_gather", "false", served},
     {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", "false", harmless},
     {"quantize.linear.float8.recipe_name", "", served},
     {"quantize.linear.float8.filter_fqns", "[]", served},
