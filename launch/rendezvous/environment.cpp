@@ -2,15 +2,18 @@
 // launcher has a reader over a common collector, which records missing, invalid and set variables.
 // All problems are reported in one message. Relations between numbers are checked only if every
 // number is valid. A batch script of Slurm has task variables, too; only the number of the step
-// tells it from a step.
+// tells it from a step. Variables of two launchers must agree, since one of them may be left over
+// from a shell or a batch script. A launcher of a node or of MPI may itself be a task of a step.
 #include "launch/rendezvous/environment.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,6 +27,9 @@ namespace {
 
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kDefaultMasterPort = 29500;
+// Below the ports that Linux gives to outgoing connections (ip_local_port_range, from 32768 on).
+constexpr std::int64_t kFirstSlurmPort = 10000, kSlurmPorts = 20000;
+constexpr std::int64_t kPortsBetweenSteps = 7919;  // a prime: neighboring jobs get other ports
 // Batch, interactive and extern steps have numbers from here on.
 constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
 
@@ -108,6 +114,17 @@ int inherited_listener(Variables& variables, int rank) {
   return fd;
 }
 
+// The variables with a rank and the number of ranks.
+struct Claim {
+  const char* rank;
+  const char* size;
+  const char* others = "";  // further variables to unset with them
+};
+constexpr Claim kTorchrun{"RANK", "WORLD_SIZE", ", LOCAL_RANK and LOCAL_WORLD_SIZE"};
+constexpr Claim kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+constexpr Claim kHydra{"PMI_RANK", "PMI_SIZE", " and MPI_LOCALRANKID"};
+constexpr Claim kSlurm{"SLURM_PROCID", "SLURM_NTASKS", " and SLURM_STEP_ID"};
+
 RankEnvironment from_torchrun() {
   Variables variables("torchrun");
   RankEnvironment ranks;
@@ -139,26 +156,45 @@ void read_master(Variables& variables, RankEnvironment& ranks) {
   ranks.group_rank = ranks.rank / ranks.local_world_size;
 }
 
-RankEnvironment from_mpi(const char* starter, const char* source, const char* rank, const char* size,
-                         const char* local_rank, const char* local_size) {
+RankEnvironment from_mpi(const char* starter, const char* source, const Claim& claim, const char* local_rank,
+                         const char* local_size) {
   Variables variables(starter);
   RankEnvironment ranks;
   ranks.source = source;
-  ranks.rank = variables.whole(rank, 0, kMaxWorldSize);
-  ranks.world_size = variables.whole(size, 1, kMaxWorldSize);
+  ranks.rank = variables.whole(claim.rank, 0, kMaxWorldSize);
+  ranks.world_size = variables.whole(claim.size, 1, kMaxWorldSize);
   ranks.local_rank = variables.whole(local_rank, 0, kMaxWorldSize);
   ranks.local_world_size = variables.whole(local_size, 1, kMaxWorldSize);
-  variables.require_order(ranks, rank, size, local_rank, local_size);
+  variables.require_order(ranks, claim.rank, claim.size, local_rank, local_size);
   if (variables.sound()) read_master(variables, ranks);
   variables.finish();
   return ranks;
 }
 
-bool is_slurm_task() {
+// Returns the number of the step that this process is a task of; nullopt outside of a step.
+std::optional<std::int64_t> slurm_step() {
   const char* step = variable("SLURM_STEP_ID");
-  if (step == nullptr || variable("SLURM_PROCID") == nullptr) return false;
-  const auto number = number_in<std::int64_t>(step, 0, INT64_MAX);
-  return number && *number < kFirstSpecialStep;  // "batch" and the like are no numbers
+  if (step == nullptr || variable("SLURM_PROCID") == nullptr) return std::nullopt;
+  return number_in<std::int64_t>(step, 0, kFirstSpecialStep - 1);  // "batch" and the like are no numbers
+}
+
+// Returns the host of rank 0. Every distribution of tasks starts on the first host, except for
+// "arbitrary", which follows the lines of SLURM_HOSTFILE. A line is a host list, and may end in the
+// number of its tasks: "n1*2".
+std::string host_of_rank_0(const std::vector<std::string>& hosts) {
+  const char* distribution = variable("SLURM_DISTRIBUTION");
+  if (distribution == nullptr || std::string_view(distribution) != "arbitrary") return hosts[0];
+  const char* file = variable("SLURM_HOSTFILE");
+  std::ifstream lines(file == nullptr ? "" : file);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(std::min(line.find_first_of("#*"), line.size()));
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) return expand_hostlist(line)[0];
+  }
+  throw Error(ExitCode::environment,
+              fmt::format("SLURM_DISTRIBUTION=arbitrary, and the file SLURM_HOSTFILE={}, whose first line is "
+                          "the host of rank 0, cannot be read here: set MASTER_ADDR to the host of rank 0",
+                          file == nullptr ? "" : file));
 }
 
 void read_slurm_place(Variables& variables, RankEnvironment& ranks) {
@@ -173,10 +209,19 @@ void read_slurm_place(Variables& variables, RankEnvironment& ranks) {
   const std::size_t node = static_cast<std::size_t>(ranks.group_rank);
   variables.require(node < counts.size(), "SLURM_NODEID must be below the number of nodes");
   if (node < counts.size()) ranks.local_world_size = counts[node];
-  ranks.master_addr = hosts[0];
+  if (variable("MASTER_ADDR") != nullptr) {
+    ranks.master_addr = variables.text("MASTER_ADDR");
+    return;
+  }
+  ranks.master_addr = host_of_rank_0(hosts);
+  if (ranks.rank == 0 && node < hosts.size())
+    variables.require(hosts[node] == ranks.master_addr,
+                      fmt::format("rank 0 is on {} (SLURM_NODEID={}), and the other ranks look for it on {}: "
+                                  "set MASTER_ADDR={}",
+                                  hosts[node], node, ranks.master_addr, hosts[node]));
 }
 
-RankEnvironment from_slurm() {
+RankEnvironment from_slurm(std::int64_t step) {
   Variables variables("a Slurm step");
   RankEnvironment ranks;
   ranks.source = "slurm";
@@ -185,17 +230,56 @@ RankEnvironment from_slurm() {
   ranks.local_rank = variables.whole("SLURM_LOCALID", 0, kMaxWorldSize);
   ranks.group_rank = variables.whole("SLURM_NODEID", 0, kMaxWorldSize);
   const std::int64_t job = variables.number("SLURM_JOB_ID", 0, INT64_MAX).value_or(0);
-  ranks.run_id = std::to_string(job);
+  ranks.run_id = fmt::format("{}.{}", job, step);
   ranks.restart_count = variables.optional_whole("SLURM_RESTART_COUNT", 0, INT_MAX, 0);
   variables.text("SLURM_STEP_TASKS_PER_NODE");
   variables.text("SLURM_STEP_NODELIST");
   variables.finish();  // throws if the lists read below are missing
   read_slurm_place(variables, ranks);
   variables.require_order(ranks, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "the tasks of this node");
-  if (variable("MASTER_ADDR") != nullptr) ranks.master_addr = variables.text("MASTER_ADDR");
-  ranks.master_port =
-      variables.optional_whole("MASTER_PORT", 1, 65535, 10000 + static_cast<int>(job % 20000));
+  // Steps of a job may run at the same time on the same node.
+  const std::int64_t port = kFirstSlurmPort + (job % kSlurmPorts + kPortsBetweenSteps * step) % kSlurmPorts;
+  ranks.master_port = variables.optional_whole("MASTER_PORT", 1, 65535, static_cast<int>(port));
   variables.finish();
+  return ranks;
+}
+
+// Throws Error(environment) unless the process is one of equally many ranks that the process of
+// `claim` starts.
+void require_agreement(const RankEnvironment& ranks, const Claim& own, const Claim& claim) {
+  const auto value = [](const char* name) {
+    const char* text = variable(name);
+    return text == nullptr ? std::nullopt : number_in<std::int64_t>(text, 0, kMaxWorldSize);
+  };
+  const auto rank = value(claim.rank), size = value(claim.size);
+  if (!rank || !size || *size == 0) return;
+  if (ranks.world_size % *size == 0 && ranks.rank / (ranks.world_size / *size) == *rank) return;
+  throw Error(
+      ExitCode::environment,
+      fmt::format("{}={} and {}={} contradict {}={} and {}={}: two launchers have set them, or one is "
+                  "left over. Unset {}, {}{} to use the others, or unset {}, {}{}",
+                  own.rank, ranks.rank, own.size, ranks.world_size, claim.rank, *rank, claim.size, *size,
+                  own.rank, own.size, own.others, claim.rank, claim.size, claim.others));
+}
+
+// mpirun starts one daemon per node as a step, whose variables reach the ranks.
+bool is_step_of_daemons(const RankEnvironment& ranks) {
+  const char* tasks = variable("SLURM_STEP_TASKS_PER_NODE");
+  if (tasks == nullptr) return true;
+  for (const int count : expand_counts(tasks))
+    if (count > 1) return false;
+  return ranks.world_size > 1;
+}
+
+RankEnvironment checked(const RankEnvironment& ranks, const Claim& own) {
+  const bool from_mpi = own.rank != kTorchrun.rank;
+  // A launcher of a node, which may be a task of any kind, sets TORCHELASTIC_RUN_ID.
+  if (!from_mpi && variable("TORCHELASTIC_RUN_ID") != nullptr) return ranks;
+  if (!from_mpi) require_agreement(ranks, own, kOpenMpi);
+  if (!from_mpi && variable("MPI_LOCALRANKID") != nullptr) require_agreement(ranks, own, kHydra);
+  // A terminal in a step (srun --pty) starts its own ranks.
+  const bool in_step = slurm_step() && variable("SLURM_PTY_PORT") == nullptr;
+  if (in_step && !(from_mpi && is_step_of_daemons(ranks))) require_agreement(ranks, own, kSlurm);
   return ranks;
 }
 
@@ -203,13 +287,14 @@ RankEnvironment from_slurm() {
 
 RankEnvironment rank_environment() {
   for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-    if (variable(name)) return from_torchrun();
-  if (variable("OMPI_COMM_WORLD_RANK") || variable("OMPI_COMM_WORLD_SIZE"))
-    return from_mpi("mpirun (Open MPI)", "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (variable(name)) return checked(from_torchrun(), kTorchrun);
+  if (variable(kOpenMpi.rank) || variable(kOpenMpi.size))
+    return checked(from_mpi("mpirun (Open MPI)", "openmpi", kOpenMpi, "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE"),
+                   kOpenMpi);
   if (variable("MPI_LOCALRANKID"))
-    return from_mpi("mpirun (Hydra)", "hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
-  if (is_slurm_task()) return from_slurm();
+    return checked(from_mpi("mpirun (Hydra)", "hydra", kHydra, "MPI_LOCALRANKID", "MPI_LOCALNRANKS"), kHydra);
+  if (const auto step = slurm_step()) return from_slurm(*step);
   for (const char* name : {"PMI_RANK", "PMIX_RANK"})
     if (variable(name))
       throw Error(

@@ -26,7 +26,9 @@ struct RankEnvironment {
 // before Slurm: inside an allocation it starts its daemons with srun, and their task variables
 // reach the ranks. A process in a batch script or in the shell of salloc is no task of a step and
 // runs alone. Throws Error(environment) if variables are missing, are not numbers or contradict
-// each other; the message names all of them.
+// each other; the message names all of them. Variables of two launchers contradict each other
+// unless each process of the outer one starts equally many ranks of the inner one. A launcher of a
+// node (TORCHELASTIC_RUN_ID) and the daemons of mpirun are not compared with their step.
 RankEnvironment rank_environment();
 
 }  // namespace rondo

@@ -3,10 +3,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 
 #include "launch/rendezvous/hostlist.h"
 #include "support/error.h"
+#include "support/files/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -103,7 +105,7 @@ TEST_CASE("a task of a Slurm step has the rank of its variables") {
   CHECK(ranks.group_rank == 2);
   CHECK(ranks.master_addr == "n08");
   CHECK(ranks.master_port == 10007);
-  CHECK(ranks.run_id == "20007");
+  CHECK(ranks.run_id == "20007.0");
   CHECK(ranks.restart_count == 1);
   setenv("MASTER_ADDR", "ib0", 1);
   setenv("MASTER_PORT", "5", 1);
@@ -139,6 +141,7 @@ TEST_CASE("a Slurm step whose variables contradict each other is refused") {
 
 TEST_CASE("Open MPI's variables take precedence over those of the step that started its daemons") {
   set(kSlurmTask);
+  setenv("SLURM_STEP_TASKS_PER_NODE", "1(x4)", 1);  // a daemon per node
   setenv("OMPI_COMM_WORLD_RANK", "1", 1);
   CHECK_THAT(refusal(), ContainsSubstring("missing OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK"));
   setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
@@ -149,6 +152,88 @@ TEST_CASE("Open MPI's variables take precedence over those of the step that star
   CHECK(ranks.rank == 1);
   CHECK(ranks.master_addr == "127.0.0.1");
   CHECK(ranks.master_port == 29500);
+}
+
+TEST_CASE("steps of one Slurm job have names and ports of their own") {
+  set(kSlurmTask);
+  const RankEnvironment first = rank_environment();
+  setenv("SLURM_STEP_ID", "1", 1);
+  const RankEnvironment second = rank_environment();
+  CHECK(second.run_id == "20007.1");
+  CHECK(second.master_port != first.master_port);
+}
+
+TEST_CASE("rank 0 of an arbitrary distribution is on the first host of SLURM_HOSTFILE") {
+  const std::string file = make_temporary_folder("hosts") + "/hosts";
+  std::ofstream(file) << "# rank 0\n\nm3*2 # two tasks\nn08\n";
+  set(kSlurmTask);
+  setenv("SLURM_DISTRIBUTION", "arbitrary", 1);
+  CHECK_THAT(refusal(), ContainsSubstring("SLURM_HOSTFILE") && ContainsSubstring("set MASTER_ADDR"));
+  setenv("SLURM_HOSTFILE", file.c_str(), 1);
+  CHECK(rank_environment().master_addr == "m3");
+  setenv("MASTER_ADDR", "ib0", 1);
+  CHECK(rank_environment().master_addr == "ib0");
+}
+
+TEST_CASE("rank 0 that is not where the other ranks look for it is refused") {
+  set(kSlurmTask);
+  setenv("SLURM_PROCID", "0", 1);
+  CHECK_THAT(refusal(), ContainsSubstring("rank 0 is on m3 (SLURM_NODEID=2)") &&
+                            ContainsSubstring("look for it on n08: set MASTER_ADDR=m3"));
+  setenv("MASTER_ADDR", "m3", 1);
+  CHECK(rank_environment().master_addr == "m3");
+}
+
+void add_torchrun(const char* rank, const char* size, const char* local_size) {
+  setenv("RANK", rank, 1);
+  setenv("WORLD_SIZE", size, 1);
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", local_size, 1);
+  setenv("MASTER_ADDR", "h", 1);
+  setenv("MASTER_PORT", "1", 1);
+}
+
+TEST_CASE("torchrun's variables that contradict a Slurm step's are refused with the values of both") {
+  set(kSlurmTask);
+  add_torchrun("0", "4", "1");
+  CHECK_THAT(refusal(), ContainsSubstring("RANK=0 and WORLD_SIZE=4 contradict SLURM_PROCID=3 and "
+                                          "SLURM_NTASKS=4") &&
+                            ContainsSubstring("Unset RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE"));
+  add_torchrun("0", "1", "1");  // each task would train alone
+  CHECK_THAT(refusal(), ContainsSubstring("WORLD_SIZE=1 contradict"));
+  add_torchrun("3", "4", "1");
+  CHECK(rank_environment().rank == 3);
+  add_torchrun("7", "8", "2");  // each task starts two ranks
+  CHECK(rank_environment().rank == 7);
+  add_torchrun("0", "1", "1");
+  setenv("TORCHELASTIC_RUN_ID", "j", 1);  // each task is a launcher
+  CHECK(rank_environment().world_size == 1);
+  unsetenv("TORCHELASTIC_RUN_ID");
+  setenv("SLURM_PTY_PORT", "5", 1);  // from a terminal in the step
+  CHECK(rank_environment().world_size == 1);
+}
+
+TEST_CASE("torchrun's variables that contradict mpirun's are refused") {
+  set({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
+  add_torchrun("0", "2", "2");
+  CHECK_THAT(refusal(), ContainsSubstring("contradict OMPI_COMM_WORLD_RANK=1 and OMPI_COMM_WORLD_SIZE=2"));
+  add_torchrun("1", "2", "1");
+  CHECK(rank_environment().rank == 1);
+  set({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
+  add_torchrun("0", "2", "2");
+  CHECK_THAT(refusal(), ContainsSubstring("contradict PMI_RANK=1 and PMI_SIZE=2"));
+}
+
+TEST_CASE("mpirun's variables that are left over in a Slurm step are refused") {
+  set(kSlurmTask);  // two tasks on its first node: no daemons
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
+  CHECK_THAT(refusal(), ContainsSubstring("OMPI_COMM_WORLD_RANK=0 and OMPI_COMM_WORLD_SIZE=1 contradict "
+                                          "SLURM_PROCID=3 and SLURM_NTASKS=4"));
+  setenv("SLURM_STEP_TASKS_PER_NODE", "1(x4)", 1);
+  CHECK_THAT(refusal(), ContainsSubstring("contradict"));
 }
 
 TEST_CASE("mpirun on several nodes requires a master address and port") {
