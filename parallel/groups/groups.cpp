@@ -4,11 +4,13 @@
 // since groups of other ranks may share a name. NCCL groups are shut down in reverse order, unless aborted.
 #include "parallel/groups/groups.h"
 
+#include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -77,10 +79,10 @@ class Patience {
   [[noreturn]] void give_up(const std::string& state) const {
     const int others = environment_.world_size - 1;
     throw Error(ExitCode::peer,
-                "rank " + std::to_string(environment_.rank) + " could not rendezvous with the other " +
-                    (others == 1 ? "rank" : std::to_string(others) + " ranks") + " at " +
-                    environment_.master_addr + ":" + std::to_string(environment_.master_port) + " within " +
-                    std::to_string(timeout_.count()) + " s (comm.init_timeout_seconds): " + state);
+                fmt::format("rank {} could not rendezvous with the other {} at {}:{} within {} s "
+                            "(comm.init_timeout_seconds): {}",
+                            environment_.rank, others == 1 ? "rank" : fmt::format("{} ranks", others),
+                            environment_.master_addr, environment_.master_port, timeout_.count(), state));
   }
 
  private:
@@ -98,9 +100,10 @@ int listening_socket(const RankEnvironment& environment) {
       launch::bind_to(environment.master_addr, environment.master_port, /*listening=*/true, problem);
   if (!listener.fd)
     throw Error(ExitCode::environment,
-                "cannot listen on MASTER_ADDR:MASTER_PORT = " + environment.master_addr + ":" +
-                    std::to_string(environment.master_port) + ": " + std::strerror(problem) +
-                    "; choose another MASTER_PORT");
+                fmt::format("cannot listen on MASTER_ADDR:MASTER_PORT = {}:{}: {}; {}",
+                            environment.master_addr, environment.master_port, std::strerror(problem),
+                            problem == EADDRINUSE ? "choose another MASTER_PORT"
+                                                  : "MASTER_ADDR must be an address of this host (rank 0)"));
   return dup(listener.fd.get());  // the store closes its copy
 }
 
@@ -173,15 +176,13 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const RankEnvironment& environment, s
       options.isServer ? c10::intrusive_ptr<c10d::Store>(
                              c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
                        : join(environment, options, patience);
-  const auto store = c10::make_intrusive<c10d::PrefixStore>("rondo/" + environment.run_id + "/" +
-                                                                std::to_string(environment.restart_count) +
-                                                                "/" + environment.store_token,
-                                                            served);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      fmt::format("rondo/{}/{}/{}", environment.run_id, environment.restart_count, environment.store_token),
+      served);
   const std::string arrived = "arrived", everyone = "everyone";
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {
-    patience.pause(std::to_string(present) + " of " + std::to_string(environment.world_size) +
-                   " ranks have arrived");
+    patience.pause(fmt::format("{} of {} ranks have arrived", present, environment.world_size));
     present = store->add(arrived, 0);
   }
   store->set(everyone, std::string("1"));
