@@ -63,6 +63,9 @@ class MegatronTokens final : public TokenFile {
     documents_ = entries == 0 ? 0 : static_cast<std::int64_t>(entries) - 1;
     if (entries == 0 ? sequences != 0 : (entry(0) != 0 || entry(documents_) != sequences_))
       fail(fmt::format("the index of documents must begin at sequence 0 and end at {}", sequences_));
+    if (sequences_ == 0 && ids_.size() > 0)
+      fail(fmt::format("its .idx has no sequence, but its .bin has {} bytes: the index is of other data",
+                       ids_.size()));
   }
 
   const char* format() const override { return "Megatron-LM"; }

@@ -163,6 +163,8 @@ TEST_CASE("a token file with inconsistent sizes is refused with the reason") {
              ContainsSubstring("do not give an .idx"));
   CHECK_THAT(megatron(std::string(index).replace(34, 4, 4, '\xff')),
              ContainsSubstring("sequence 0 of -1 tokens"));
+  CHECK_THAT(megatron(megatron_index({}, 8, 2)),
+             ContainsSubstring("its .idx has no sequence, but its .bin has 22 bytes"));
   CHECK_THAT(megatron(std::string(index).replace(50, 8, bytes_of_value(std::int64_t{20}))),
              ContainsSubstring("sequence 0 of 4 tokens at byte 20 is not within the 22 bytes"));
 
