@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -13,6 +14,10 @@
 
 namespace rondo {
 namespace {
+
+// The engine counts each backtracking step as a match. A long run of blanks takes one per blank,
+// and an expression that backtracks without end reaches the limit within a second.
+constexpr std::size_t kSteps = 10'000'000, kStepsPerByte = 100;
 
 constexpr std::size_t kJitStackStartBytes = 32 << 10, kJitStackBytes = 1 << 20;
 
@@ -36,9 +41,6 @@ RegexScratch::RegexScratch()
       context_(pcre2_match_context_create(nullptr)),
       data_(pcre2_match_data_create(1, nullptr)) {
   if (!context_ || !data_) throw std::bad_alloc();
-  // The engine counts each backtracking step as a match, and a long run of blanks takes one
-  // per blank.
-  pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
   // Without JIT on this machine there is no stack, and none is needed.
   if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
 }
@@ -55,6 +57,9 @@ Regex::Regex(const std::string& pattern, std::string place) : place_(std::move(p
 }
 
 Regex::Match Regex::search(std::string_view text, std::size_t from, RegexScratch& scratch) const {
+  pcre2_set_match_limit(scratch.context_.get(), static_cast<std::uint32_t>(std::min<std::size_t>(
+                                                    kSteps + kStepsPerByte * text.size(),
+                                                    std::numeric_limits<std::uint32_t>::max())));
   const int matches = pcre2_match(code_.get(), units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
                                   scratch.data_.get(), scratch.context_.get());
   if (matches == PCRE2_ERROR_NOMATCH) return {0, 0, false};

@@ -141,6 +141,16 @@ TEST_CASE("a pattern is refused before its classes take much memory") {
              ContainsSubstring("is too large, with the code points of its classes"));
 }
 
+TEST_CASE("backtracking is bounded by the length of the text, and a long run of blanks is split") {
+  RegexScratch scratch;
+  const Regex endless("(x+x+)+y|(a+a+)+b", "f.json: at");
+  CHECK_THAT(data_error([&] { endless.search(std::string(2000, 'a'), 0, scratch); }),
+             ContainsSubstring("match limit exceeded"));
+  const Regex blanks("\\s+(?!\\S)|\\s+", "f.json: at");
+  const std::size_t length = 20'000'000;
+  CHECK(blanks.search(std::string(length, ' ') + "a", 0, scratch).end == length - 1);
+}
+
 TEST_CASE("a search that exceeds the engine's limits is an error, not an endless loop") {
   const Regex regex("(?:a*)*b|(a|aa)+$", "f.json: at");
   RegexScratch scratch;
