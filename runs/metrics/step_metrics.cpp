@@ -134,12 +134,15 @@ std::string to_json(const StepMetrics& m) {
   return line + "}";
 }
 
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;  // of training.steps
+
 StepMetrics parse_step_metrics(std::string_view text) {
   constexpr std::size_t kLongestHash = 64;
   const json line = parse_object(text);
   StepMetrics m;
   if (!line.contains("step")) malformed("\"step\" is missing");
   m.step = count_of(line["step"], "step");
+  if (m.step > kMostSteps) malformed(fmt::format("\"step\" must be at most {}", kMostSteps));
   m.loss = required_number(line, "loss");
   m.grad_norm = required_number(line, "grad_norm");
   m.lr = required_number(line, "lr");

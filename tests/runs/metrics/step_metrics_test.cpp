@@ -123,6 +123,7 @@ TEST_CASE("a malformed line is refused with the key and the rule") {
   CHECK(complaint(R"({"step":1.5})") == "\"step\" must be an integer of at least 0");
   CHECK(complaint(R"({"step":-1})") == "\"step\" must be an integer of at least 0");
   CHECK(complaint(R"({"step":18446744073709551615})") == "\"step\" must be an integer of at least 0");
+  CHECK(complaint(R"({"step":9223372036854775807})") == "\"step\" must be at most 1000000000000");
   CHECK(complaint(R"({"step":1})") == "\"loss\" is missing");
   CHECK(complaint(R"({"step":1,"loss":"nan"})") ==
         "\"loss\" must be a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
