@@ -21,9 +21,13 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
+// A closed standard output becomes /dev/full, so that lost results are reported.
 void open_standard_streams() {
   int fd = 0;
-  while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= 2) {
+    const bool is_output_next = fcntl(STDIN_FILENO, F_GETFD) != -1 && fcntl(STDOUT_FILENO, F_GETFD) == -1;
+    fd = open(is_output_next ? "/dev/full" : "/dev/null", O_RDWR);
+  }
   if (fd > 2) close(fd);
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("the soft limit of open files is raised, and a hard limit that is too 
         }) == "9: the limit of open files (ulimit -n) is 100, and about 101 are needed; raise it");
 }
 
-TEST_CASE("closed standard streams become /dev/null, and no file gets their number") {
+TEST_CASE("closed standard streams are opened, no file gets their number, and lost output is an error") {
   const Scratch scratch;
   write_text(scratch / "f", "text");
   const std::string seen = in_child([&] {
@@ -44,7 +44,8 @@ TEST_CASE("closed standard streams become /dev/null, and no file gets their numb
     prepare_process();
     const bool behind = File::open(scratch / "f", FileUse::run).descriptor() > 2;
     const bool written = write(2, "x", 1) == 1;
-    return std::string(behind && written ? "behind them" : "in their place");
+    const bool reported = write(1, "x", 1) < 0 && errno == ENOSPC;
+    return std::string(behind && written && reported ? "behind them" : "in their place");
   });
   CHECK(seen == "behind them");
 }
