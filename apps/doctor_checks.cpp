@@ -19,8 +19,10 @@
 #include <cstring>
 
 #include "apps/run_program.h"
+#include "support/machine/core_room.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"
+#include "support/machine/memory_room.h"
 #include "support/process_start.h"
 
 namespace rondo {
@@ -98,18 +100,23 @@ Finding check_cpu(const Machine& machine) {
 Finding check_cores(const Machine& machine) {
   const int usable = static_cast<int>(machine.affinity.size());
   std::string detail = fmt::format("{} usable ({})", usable, core_list(machine.affinity));
-  if (usable == machine.cores_online) return ok("cores", detail);
-  detail += fmt::format(" of {} online", machine.cores_online);
+  if (usable != machine.cores_online) detail += fmt::format(" of {} online", machine.cores_online);
+  if (const CoreRoom room = core_room(); !room.quota.empty())
+    detail += fmt::format("; {}, so `auto` takes {}", room.quota, room.cores);
   return ok("cores", detail);
 }
 
 Finding check_memory(const Machine& machine) {
   constexpr double kComfortableGib = 2;
   const double available_gib = static_cast<double>(machine.memory_available_bytes) / kGiB;
-  const std::string detail = fmt::format("{:.1f} GiB, {:.1f} GiB available",
-                                         static_cast<double>(machine.memory_bytes) / kGiB, available_gib);
-  if (available_gib >= kComfortableGib) return ok("memory", detail);
-  return warning("memory", detail, "close other programs, or train with fewer ranks");
+  std::string detail = fmt::format("{:.1f} GiB, {:.1f} GiB available",
+                                   static_cast<double>(machine.memory_bytes) / kGiB, available_gib);
+  const MemoryRoom room = memory_room(1);
+  const double room_gib = static_cast<double>(room.bytes) / kGiB;
+  if (room.bytes < machine.memory_bytes)
+    detail += fmt::format("; a process has {:.1f} GiB {}", room_gib, room.where);
+  if (std::min(available_gib, room_gib) >= kComfortableGib) return ok("memory", detail);
+  return warning("memory", detail, "close other programs, raise the limit, or train with fewer ranks");
 }
 
 double free_gib(const fs::path& folder) {

@@ -25,6 +25,7 @@
 #include "datasets/token_files/parts_folder.h"
 #include "datasets/token_files/rondo_source.h"
 #include "support/error.h"
+#include "support/machine/core_room.h"
 #include "support/text/size_text.h"
 
 namespace rondo {
@@ -233,9 +234,8 @@ class Run {
     std::mutex mutex;
     std::condition_variable one_ended;
     std::exception_ptr failure;
-    const unsigned threads = options_.threads > 0 ? static_cast<unsigned>(options_.threads)
-                                                  : std::max(1U, std::thread::hardware_concurrency());
-    std::size_t running = std::min(std::size_t{threads}, parts_.size());
+    const int threads = options_.threads > 0 ? options_.threads : core_room().cores;
+    std::size_t running = std::min(static_cast<std::size_t>(threads), parts_.size());
     std::stop_source stop;
     std::vector<std::jthread> workers;  // joined before the variables that they use are destroyed
     for (std::size_t i = running; i > 0; --i)

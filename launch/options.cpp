@@ -2,7 +2,6 @@
 #include "launch/options.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "support/error.h"
 #include "support/flags/flags.h"
+#include "support/machine/core_room.h"
 #include "support/machine/gpus.h"
 #include "support/text/numbers.h"
 
@@ -45,7 +45,7 @@ Rule read_ranks(const std::string& value, int& ranks) {
       throw Error(ExitCode::environment,
                   "--nproc-per-node \"gpu\", but this machine has no visible GPU (no /dev/nvidia0, or "
                   "CUDA_VISIBLE_DEVICES is empty); give a number, or cpu");
-    ranks = gpus > 0 ? gpus : available_cores();
+    ranks = gpus > 0 ? gpus : core_room().cores;
     return "";
   }
   const auto number = number_in(value, 1, kMaxRanksPerNode);
@@ -329,13 +329,6 @@ LaunchOptions parse_options(const std::vector<std::string>& words) { return Pars
 bool serves_flag(const std::string& word) {
   static const Parser parser;
   return parser.serves(word);
-}
-
-int available_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
 }
 
 }  // namespace rondo::launch

@@ -71,7 +71,4 @@ LaunchOptions parse_options(const std::vector<std::string>& words);
 // Whether `word` is a flag of the launcher, with or without a value.
 bool serves_flag(const std::string& word);
 
-// Returns the number of cores that this process may run on, at least 1.
-int available_cores();
-
 }  // namespace rondo::launch

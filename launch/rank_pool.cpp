@@ -26,6 +26,7 @@
 #include "launch/spawn.h"
 #include "support/error.h"
 #include "support/flags/flag_values.h"
+#include "support/machine/core_room.h"
 #include "support/text/numbers.h"
 
 namespace rondo::launch {
@@ -102,7 +103,7 @@ RankPool::RankPool(const std::string& worker, int ranks) {
                                         fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0",
                                         "MASTER_ADDR=127.0.0.1"};
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks)));
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, core_room().cores / ranks)));
   child.environment = environment_with(variables);
   child.out_fd = child.error_fd = ranks_[0].output_file.get();
   parent_.pid = spawn(child);

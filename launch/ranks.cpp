@@ -21,6 +21,7 @@
 #include "launch/rank_status.h"
 #include "launch/spawn.h"
 #include "support/error.h"
+#include "support/machine/core_room.h"
 
 namespace rondo::launch {
 namespace {
@@ -78,7 +79,7 @@ std::vector<std::string> Ranks::environment(int local_rank, const Rank& state, i
   if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr)
     variables.push_back("TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    variables.push_back(set("OMP_NUM_THREADS", std::max(1, available_cores() / options_.ranks_per_node)));
+    variables.push_back(set("OMP_NUM_THREADS", std::max(1, core_room().cores / options_.ranks_per_node)));
   variables.push_back(set("RONDO_STORE_TOKEN", start_.store_token));
   if (master_fd >= 0) variables.push_back(set("RONDO_MASTER_LISTEN_FD", master_fd));
   std::vector<std::string> all = environment_with(variables);

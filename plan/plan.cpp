@@ -17,7 +17,7 @@
 #include "runs/metrics/flops.h"
 #include "support/error.h"
 #include "support/files/atomic_file.h"
-#include "support/machine/machine.h"
+#include "support/machine/memory_room.h"
 #include "support/printable.h"
 #include "support/stopwatch.h"
 #include "trainer/step/float_dtypes.h"
@@ -120,7 +120,7 @@ void add_times(const StepProgram& functions, PlanTimes& times) {
 }
 
 std::int64_t memory_of(const ir::DeviceModel& device) {
-  return device.memory_bytes > 0 ? device.memory_bytes : read_machine().memory_bytes;
+  return device.memory_bytes > 0 ? device.memory_bytes : memory_room(1).bytes;
 }
 
 // Writes the memory timeline of the function with the largest arena.

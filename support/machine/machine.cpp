@@ -27,16 +27,6 @@ std::vector<std::string> features(const std::string& flags) {
   return relevant;
 }
 
-std::vector<int> affinity() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
-
 std::int64_t meminfo_bytes(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -50,6 +40,16 @@ std::int64_t meminfo_bytes(const std::string& text, const std::string& key) {
 }
 
 }  // namespace
+
+std::vector<int> affinity_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
 
 std::string read_small_file(const char* path) {
   std::ifstream file(path);
@@ -96,7 +96,7 @@ Machine read_machine() {
   const std::string x86_flags = cpuinfo_value(cpuinfo, "flags");
   machine.cpu_features = features(x86_flags.empty() ? cpuinfo_value(cpuinfo, "Features") : x86_flags);
   machine.cores_online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  machine.affinity = affinity();
+  machine.affinity = affinity_cores();
   const std::string meminfo = read_small_file("/proc/meminfo");
   machine.memory_bytes = meminfo_bytes(meminfo, "MemTotal");
   machine.memory_available_bytes = meminfo_bytes(meminfo, "MemAvailable");

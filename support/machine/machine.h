@@ -22,6 +22,9 @@ struct Machine {
 
 Machine read_machine();
 
+// Returns the cores that this process may run on (sched_setaffinity(2)).
+std::vector<int> affinity_cores();
+
 // Returns the first value for `key` ("model name", "flags") in the text of /proc/cpuinfo, or "".
 std::string cpuinfo_value(const std::string& text, const std::string& key);
 

@@ -11,6 +11,7 @@
 
 #include "launch/options.h"
 #include "launch/rendezvous/net.h"
+#include "support/machine/core_room.h"
 #include "tests/launch/process.h"
 
 namespace rondo::launch {
@@ -41,7 +42,7 @@ TEST_CASE("ranks have torchrun's environment variables") {
 
 TEST_CASE("OMP_NUM_THREADS splits the cores among the ranks unless the user sets it") {
   unsetenv("OMP_NUM_THREADS");
-  const std::string share = std::to_string(std::max(1, available_cores() / 2)) + "\n";
+  const std::string share = std::to_string(std::max(1, core_room().cores / 2)) + "\n";
   CHECK_THAT(launch(shell({"--nproc-per-node=2"}, "echo $OMP_NUM_THREADS")).out,
              ContainsSubstring("[default0]: " + share));
   CHECK(launch(shell({}, "echo $OMP_NUM_THREADS"), {{"OMP_NUM_THREADS", "5"}}).out == "5\n");

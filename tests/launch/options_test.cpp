@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "support/error.h"
+#include "support/machine/core_room.h"
 
 namespace rondo::launch {
 namespace {
@@ -99,9 +100,9 @@ TEST_CASE("all six signals are forwarded unless some are named") {
 }
 
 TEST_CASE("--nproc-per-node cpu takes the cores of this process, and gpu requires a GPU") {
-  CHECK(parse_options({"--nproc-per-node=cpu", "train"}).ranks_per_node == available_cores());
+  CHECK(parse_options({"--nproc-per-node=cpu", "train"}).ranks_per_node == core_room().cores);
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  CHECK(parse_options({"--nproc-per-node=auto", "train"}).ranks_per_node == available_cores());
+  CHECK(parse_options({"--nproc-per-node=auto", "train"}).ranks_per_node == core_room().cores);
   CHECK_THAT(refusal({"--nproc-per-node=gpu", "train"}, ExitCode::environment),
              ContainsSubstring("has no visible GPU"));
   setenv("CUDA_VISIBLE_DEVICES", "0,3", 1);

@@ -6,6 +6,9 @@
 #include <fstream>
 
 #include "support/files/temporary_folder.h"
+#include "support/machine/cgroup.h"
+#include "support/machine/core_room.h"
+#include "support/machine/machine.h"
 
 namespace rondo {
 namespace {
@@ -49,6 +52,37 @@ TEST_CASE("a container whose own group is not in its mount has the limit of the 
   const Groups groups;
   groups.write("memory.max", "629145600");
   CHECK(groups.limit("0::/docker/0123abcd\n") == 600 * kMiB);
+}
+
+double quota(const Groups& groups, const std::string& own) {
+  const auto least = cgroup_cpu_quota(groups.mount, own);
+  return least ? least->cores : -1;
+}
+
+TEST_CASE("the CPU quota of a cgroup v2 is the least of the group and its ancestors") {
+  const Groups groups;
+  groups.write("job/cpu.max", "150000 100000");
+  groups.write("job/step/cpu.max", "max 100000");
+  CHECK(quota(groups, "0::/job/step\n") == 1.5);
+  CHECK(quota(groups, "0::/other\n") == -1);
+  groups.write("cpu.max", "50000 100000");
+  CHECK(quota(groups, "0::/job/step\n") == 0.5);
+}
+
+TEST_CASE("the CPU quota of a cgroup v1 is read, and -1 is none") {
+  const Groups groups;
+  groups.write("cpu/a/cpu.cfs_period_us", "100000");
+  groups.write("cpu/a/cpu.cfs_quota_us", "-1");
+  const std::string own = "3:cpuset:/b\n2:cpuacct,cpu:/a\n0::/\n";
+  CHECK(quota(groups, own) == -1);
+  groups.write("cpu/a/cpu.cfs_quota_us", "300000");
+  CHECK(quota(groups, own) == 3);
+}
+
+TEST_CASE("a process has at least one core, and no more than its affinity") {
+  const CoreRoom room = core_room();
+  CHECK(room.cores >= 1);
+  CHECK(room.cores <= static_cast<int>(affinity_cores().size()));
 }
 
 TEST_CASE("ulimit -v limits a process, less what it has mapped") {
