@@ -328,6 +328,15 @@ void check_names_of_parameters(Rules& rules, const JobConfig& config) {
     check("optimizer.parameter_groups", group.names);
 }
 
+void check_time_limit(Rules& rules, const Job& job) {
+  rules.require(
+      job.time_limit_seconds == 0 || job.time_limit_seconds > job.time_margin_seconds,
+      {"job.time_limit_seconds", "job.time_margin_seconds"},
+      fmt::format("must be above job.time_margin_seconds = {}, since the run saves and ends that long "
+                  "before its limit; lower the margin, or raise the limit",
+                  job.time_margin_seconds));
+}
+
 void check_passes(Rules& rules, const JobConfig& config, TargetDevice device) {
   if (!config.compile.enable) return;
   for (const std::string& problem :
@@ -355,6 +364,7 @@ void check_rules(const JobConfig& config, const Origins& origins, TargetDevice d
   check_passes(rules, config, device);
   check_checkpoint(rules, config);
   check_profiling(rules, config);
+  check_time_limit(rules, config.job);
 }
 
 }  // namespace rondo

@@ -20,7 +20,8 @@ const Fields& Job::fields() {
   static const Fields list = {
       field("config_file", &Job::config_file, "TOML file to read", {.flag_only = true}),
       field("dump_folder", &Job::dump_folder,
-            "output folder of the run: metrics, events, graph, resolved configuration", {.check = not_empty}),
+            "output folder of the run: metrics, events, graph, resolved configuration",
+            {.check = run_folder}),
       field("description", &Job::description, "one line that describes the run"),
       field("print_config", &Job::print_config, "print the resolved configuration at the start"),
       field("device", &Job::device,
@@ -238,7 +239,7 @@ const Fields& Checkpoint::fields() {
   using C = Checkpoint;
   static const Fields list = {
       field("enable", &C::enable, "save checkpoints, and resume from the newest valid one"),
-      field("folder", &C::folder, "folder of checkpoints, below job.dump_folder", {.check = plain_subfolder}),
+      field("folder", &C::folder, "folder of checkpoints, below job.dump_folder", {.check = own_subfolder}),
       field("interval", &C::interval, "steps between checkpoints",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
       field("keep_latest_k", &C::keep_latest_k,

@@ -29,6 +29,20 @@ std::string plain_subfolder(const FieldValue& value) {
   return path.empty() || path.is_absolute() || climbs ? "must be a folder below job.dump_folder" : "";
 }
 
+std::string own_subfolder(const FieldValue& value) {
+  const std::filesystem::path path = std::get<std::string>(value);
+  const bool is_itself =
+      std::all_of(path.begin(), path.end(), [](const auto& part) { return part == "." || part.empty(); });
+  return is_itself ? "must be a folder below job.dump_folder, not the folder itself" : plain_subfolder(value);
+}
+
+std::string run_folder(const FieldValue& value) {
+  const std::filesystem::path path = std::filesystem::path(std::get<std::string>(value)).lexically_normal();
+  if (path.is_absolute() && path.relative_path().empty())
+    return "must be a folder of the run, not the root folder";
+  return not_empty(value);
+}
+
 std::string file_name(const FieldValue& value) {
   const bool climbs = std::get<std::string>(value).find('/') != std::string::npos;
   return climbs ? "must be a prefix of a file name, without /" : "";

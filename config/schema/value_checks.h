@@ -13,6 +13,8 @@ constexpr double kMaxSteps = 1e12;  // upper bound of every number of steps
 std::string not_empty(const FieldValue& value);
 std::string not_one(const FieldValue& value);
 std::string plain_subfolder(const FieldValue& value);
+std::string own_subfolder(const FieldValue& value);  // and not the folder itself
+std::string run_folder(const FieldValue& value);
 std::string file_name(const FieldValue& value);
 std::string known_converters(const FieldValue& value);
 std::string excludable(const FieldValue& value);

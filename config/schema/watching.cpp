@@ -13,7 +13,7 @@ const Fields& Metrics::fields() {
             {.minimum = -1, .maximum = 1, .unit = "steps"}),
       field("enable_tensorboard", &Metrics::enable_tensorboard, "write TensorBoard events"),
       field("save_tb_folder", &Metrics::save_tb_folder, "folder of the events, below job.dump_folder",
-            {.check = not_empty}),
+            {.check = plain_subfolder}),
       field("disable_color_printing", &Metrics::disable_color_printing, "disable colors on the console"),
       field("verbosity", &Metrics::verbosity,
             "console output besides steps, validations and warnings: quiet: none; normal: a summary at start "
