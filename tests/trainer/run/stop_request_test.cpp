@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -29,16 +30,52 @@ TEST_CASE("a time limit counts from the start of the process, and the end of a S
   Job job;
   job.time_margin_seconds = 100;
   CHECK(std::abs(*left_s(job, in(1000)) - 900) <= 1);
-  CHECK(*left_s(job, in(-5000)) < 0);  // it is over already
   job.time_limit_seconds = 500;
   CHECK(left_s(job, in(1000)) == 390);
 }
 
 TEST_CASE("an implausible end of a Slurm job is ignored") {
+  unsetenv("SLURM_JOB_ID");
   for (const char* end : {"", "x", "-1", "1e9", "9223372037", "9223372036854775807", "4294967294"}) {
     INFO(end);
     CHECK(left_s(Job(), end) == std::nullopt);
   }
+}
+
+TEST_CASE("an end of a Slurm job that is over is ignored") {
+  unsetenv("SLURM_JOB_ID");
+  CHECK(left_s(Job(), "0") == std::nullopt);
+  CHECK(left_s(Job(), in(-5000)) == std::nullopt);
+}
+
+TEST_CASE("a Slurm job that ends within the margin is left half of its time") {
+  Job job;
+  job.time_margin_seconds = 100;
+  CHECK(std::abs(*left_s(job, in(60)) - 30) <= 1);
+}
+
+TEST_CASE("the end of a Slurm job is asked of squeue where the environment does not say it") {
+  const TempFolder folder;
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder.path() + ":" + path).c_str(), 1);
+  setenv("SLURM_JOB_ID", "7", 1);
+  const auto answers = [&](const std::string& script) {
+    folder.write("squeue", "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(folder.path("squeue"), std::filesystem::perms::owner_all);
+  };
+  Job job;
+  job.time_margin_seconds = 100;
+  answers("[ \"$SLURM_TIME_FORMAT $*\" = '%s -h -j 7 -o %e' ] && echo " + in(1000));
+  CHECK(std::abs(*left_s(job, "0") - 900) <= 1);
+  CHECK(std::abs(*left_s(job, in(500)) - 400) <= 1);
+  for (const char* script :
+       {"echo NONE", "echo slurm_load_jobs error: Invalid job id >&2; exit 1", "exit 1"}) {
+    INFO(script);
+    answers(script);
+    CHECK(left_s(job, "0") == std::nullopt);
+  }
+  setenv("PATH", path.c_str(), 1);
+  unsetenv("SLURM_JOB_ID");
 }
 
 TEST_CASE(
