@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <sstream>
 
 #include "config/dump.h"
 #include "config/setting_changes.h"
 #include "support/error.h"
+#include "support/machine/machine.h"
 
 namespace rondo {
 namespace {
@@ -83,6 +85,26 @@ void compare_collectives(const std::vector<const CompiledStep*>& steps, const Me
   const auto ranks_of_stage = static_cast<int>(mesh.degree(kStageAxes));
   if (const auto odd = groups.first_other_text("collectives", text, ranks_of_stage))
     throw Error(ExitCode::graph, describe_collectives(odd->text_of_first, odd->text, odd->first, odd->rank));
+}
+
+// mpirun says no node numbers. Several nodes of a launcher may be on one machine, and are told apart.
+std::int64_t node_of(const RankEnvironment& environment) {
+  const bool is_numbered = environment.source == "slurm" || environment.source == "torchrun";
+  const std::string node =
+      fmt::format("{}/{}", read_machine().hostname, is_numbered ? environment.group_rank : 0);
+  return static_cast<std::int64_t>(std::hash<std::string>{}(node));
+}
+
+std::string tensor_parallelism_across_nodes(const std::vector<std::int64_t>& nodes, const Mesh& mesh) {
+  for (std::int64_t rank = 0; rank < mesh.world_size(); ++rank)
+    for (const std::int64_t other : mesh.members(rank, Axis::tp))
+      if (nodes[static_cast<std::size_t>(rank)] != nodes[static_cast<std::size_t>(other)])
+        return fmt::format(
+            "tensor parallelism crosses nodes: ranks {} and {} of one group are on different nodes, so each "
+            "layer waits for the network; place consecutive ranks on a node (srun --distribution=block), or "
+            "lower parallelism.tensor_parallel_degree = {}",
+            std::min(rank, other), std::max(rank, other), mesh.degree(Axis::tp));
+  return "";
 }
 
 }  // namespace rondo

@@ -4,11 +4,13 @@
 // function exchanges one hash, and texts only if hashes differ.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "compiler/compile.h"
 #include "config/schema/job_config.h"
+#include "launch/rendezvous/environment.h"
 #include "parallel/groups/groups.h"
 #include "parallel/mesh.h"
 
@@ -26,6 +28,12 @@ void compare_settings(const std::vector<std::string>& settings, ProcessGroups& g
 // the same order on these ranks. Throws Error(graph) that names the first differing collective.
 void compare_collectives(const std::vector<const CompiledStep*>& steps, const Mesh& mesh,
                          ProcessGroups& groups);
+
+// Returns a number that the ranks of a node have in common.
+std::int64_t node_of(const RankEnvironment& environment);
+// Returns a warning if the ranks of a tensor-parallel group are on several nodes, or else "".
+// `nodes`: node_of() of every rank.
+std::string tensor_parallelism_across_nodes(const std::vector<std::int64_t>& nodes, const Mesh& mesh);
 
 // Format the messages of these two errors. `rank` is the other rank.
 std::string describe_settings(const std::string& rank_0, const std::string& other, int rank);

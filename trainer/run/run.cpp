@@ -186,6 +186,11 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
   agree_on_repeats(run, telemetry);
   refuse_excess(run, telemetry);
   compare_collectives(run.program->all(), run.layout.mesh, *run.groups);
+  if (run.layout.mesh.degree(Axis::tp) > 1) {
+    const auto nodes = run.groups->all_gather(node_of(run.environment));
+    if (const std::string why = tensor_parallelism_across_nodes(nodes, run.layout.mesh); !why.empty())
+      telemetry.warn(why);
+  }
   run.groups->add(process_groups(config, run.layout, run.pipeline, rank));
   name_crash_file(run);
   // Rank 0 has the folder from here on. A second compilation is cheaper than keeping the texts of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
+#include "config/derived/layout.h"
 #include "config/load.h"
 
 namespace rondo {
@@ -57,6 +58,25 @@ TEST_CASE("ranks are compared with the first rank of their block of neighbours")
   REQUIRE(odd);
   CHECK(odd->first == 2);
   CHECK(odd->rank == 3);
+}
+
+TEST_CASE("tensor parallelism across nodes is warned of, and within nodes is not") {
+  const JobConfig config = load_config({"--parallelism.tensor_parallel_degree=2"});
+  const Mesh mesh = resolve_layout(config, 4).mesh;
+  CHECK(tensor_parallelism_across_nodes({5, 5, 6, 6}, mesh).empty());
+  const std::string warning = tensor_parallelism_across_nodes({5, 6, 5, 6}, mesh);  // cyclic tasks
+  CHECK(warning.find("ranks 0 and 1 of one group are on different nodes") != std::string::npos);
+}
+
+TEST_CASE("ranks have a node in common by its number and its host") {
+  RankEnvironment a, b;
+  a.source = b.source = "slurm";
+  b.rank = 1;
+  CHECK(node_of(a) == node_of(b));
+  b.group_rank = 1;
+  CHECK(node_of(a) != node_of(b));
+  a.source = b.source = "openmpi";  // its group_rank is a guess
+  CHECK(node_of(a) == node_of(b));
 }
 
 }  // namespace
