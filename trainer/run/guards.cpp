@@ -13,6 +13,19 @@
 namespace rondo {
 namespace {
 
+// Returns what to change. Some settings make a finite step impossible.
+std::string remedy(const Optimizer& optimizer) {
+  if (static_cast<float>(optimizer.eps) == 0)
+    return fmt::format("optimizer.eps = {} is 0 in float32, so a moment of 0 gives 0 / 0: raise it",
+                       optimizer.eps);
+  if (optimizer.lr * optimizer.weight_decay > 1)
+    return fmt::format(
+        "optimizer.lr * optimizer.weight_decay = {} * {} is above 1, so a step of decay overshoots 0: "
+        "lower optimizer.weight_decay",
+        optimizer.lr, optimizer.weight_decay);
+  return "Lower optimizer.lr or training.max_norm, or inspect the batch";
+}
+
 bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
 
 }  // namespace
@@ -27,10 +40,9 @@ void Guards::refuse(const StepResult& result, std::int64_t step) const {
   const double value = loss_is_fine ? result.grad_norm : result.loss;
   throw Error(
       ExitCode::numerics,
-      fmt::format(
-          "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
-          "optimizer.lr or training.max_norm, or inspect the batch",
-          step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step - 1));
+      fmt::format("step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. {}",
+                  step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step - 1,
+                  remedy(run_.config.optimizer)));
 }
 
 void Guards::count_skipped(const StepResult& result, std::int64_t step) {
