@@ -169,8 +169,9 @@ std::vector<std::string> learning_rate_warnings(const JobConfig& config, const S
   if (const auto zero = first_without_rate(config, start.schedule_step, last_of_schedule))
     warnings.push_back(fmt::format(
         "the learning rate is 0 from step {} to the last one, {}{}", next + *zero - start.schedule_step, last,
-        config.optimizer.lr == 0
-            ? ": optimizer.lr = 0"
+        static_cast<float>(config.optimizer.lr) == 0
+            ? fmt::format(": optimizer.lr = {}{}", config.optimizer.lr,
+                          config.optimizer.lr == 0 ? "" : " is 0 in float32")
             : "; raise lr_scheduler.total_steps, lower training.steps, or set lr_scheduler.min_lr_factor"));
   return warnings;
 }

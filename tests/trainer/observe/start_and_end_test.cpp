@@ -151,6 +151,9 @@ TEST_CASE("a start warns where the learning rate is not the checkpoint's, or is 
   config.optimizer.lr = 0;
   CHECK(learning_rate_warnings(config, {}) ==
         Lines{"the learning rate is 0 from step 1 to the last one, 20: optimizer.lr = 0"});
+  config.optimizer.lr = 5e-324;
+  REQUIRE(learning_rate_warnings(config, {}).size() == 1);
+  CHECK(learning_rate_warnings(config, {})[0].ends_with("optimizer.lr = 5e-324 is 0 in float32"));
 }
 
 }  // namespace rondo
