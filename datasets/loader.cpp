@@ -75,7 +75,9 @@ const DataOptions& checked(const DataOptions& options) {
 class SampleReader {
  public:
   SampleReader(const DataOptions& options, bool shuffle, const Tokenizer& tokenizer)
-      : entries_(entries_of(options)), blend_(options.weights.empty() ? std::vector{1.0} : options.weights) {
+      : entries_(entries_of(options)),
+        blend_(options.weights.empty() ? std::vector{1.0} : options.weights),
+        entry_by_entry_(options.entry_by_entry) {
     for (std::size_t k = 0; k < entries_.size(); ++k) {
       sources_.push_back(open_source(entries_[k], tokenizer, options.text));
       TokenSource& source = *sources_.back();
@@ -87,7 +89,7 @@ class SampleReader {
   // Returns whether the sample counts. With `one_epoch`, one after the first epoch of its source does
   // not, and a sample of that epoch is read in its place.
   bool read(std::int64_t number, bool one_epoch, std::int64_t* tokens, std::vector<std::int64_t>& starts) {
-    const Blend::Place place = blend_.place_of(number);
+    const Blend::Place place = entry_by_entry_ ? place_in_order(number) : blend_.place_of(number);
     SampleStream& stream = streams_[static_cast<std::size_t>(place.source)];
     const std::int64_t samples = stream.samples_per_epoch();
     const bool counts = !one_epoch || place.number < samples;
@@ -130,6 +132,13 @@ class SampleReader {
   }
 
  private:
+  Blend::Place place_in_order(std::int64_t number) const {
+    std::size_t k = 0;
+    for (; k + 1 < streams_.size() && number >= streams_[k].samples_per_epoch(); ++k)
+      number -= streams_[k].samples_per_epoch();
+    return {static_cast<std::int64_t>(k), number};
+  }
+
   [[noreturn]] void fail_too_small(std::size_t k, const DataOptions& options) const {
     throw Error(
         ExitCode::data,
@@ -144,6 +153,7 @@ class SampleReader {
 
   std::vector<std::string> entries_;
   Blend blend_;
+  bool entry_by_entry_;
   std::vector<std::unique_ptr<TokenSource>> sources_;
   std::deque<SampleStream> streams_;
 };

@@ -56,6 +56,8 @@ struct DataOptions {
   bool shuffle = true;
   // Ends after one epoch: rows after it have no labels. With weights, each entry ends by itself.
   bool one_epoch = false;
+  // With weights: reads entry by entry, so that one epoch has every sample of every entry.
+  bool entry_by_entry = false;
   std::int64_t seq_len = 0;  // T, at least 1
   std::int64_t local_batch = 1;
   std::int64_t accumulation = 1;  // microbatches per step

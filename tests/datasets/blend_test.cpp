@@ -153,6 +153,25 @@ TEST_CASE("a blended data set has every sample of each source once per epoch, fo
   }
 }
 
+TEST_CASE("one epoch entry by entry has every sample of every weighted source once") {
+  const TempFolder folder;
+  const std::string paths =
+      write_source(folder, "a.tokens", 200, 40) + ", " + write_source(folder, "b.tokens", 201, 25);
+  DataOptions options = options_for(paths, {0.99, 0.01});
+  options.one_epoch = options.entry_by_entry = true;
+  DataLoader loader(options, kTokenizer);
+  const DataSummary summary = loader.summary();
+  std::map<bool, std::int64_t> rows;  // of each source
+  for (std::int64_t i = 0; i < summary.samples_per_epoch; ++i) {
+    const Batch batch = loader.next().microbatches[0];
+    REQUIRE(batch.valid_tokens > 0);
+    ++rows[std::find(batch.tokens.begin(), batch.tokens.end(), 201) != batch.tokens.end()];
+  }
+  CHECK(rows[false] == summary.sources[0].samples_per_epoch);
+  CHECK(rows[true] == summary.sources[1].samples_per_epoch);
+  CHECK(loader.next().microbatches[0].valid_tokens == 0);
+}
+
 TEST_CASE("a blended run resumes with the same state, and other weights or sources are another data set") {
   const TempFolder folder;
   const std::string a = write_source(folder, "a.tokens", 200, 40),

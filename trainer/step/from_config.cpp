@@ -217,6 +217,7 @@ DataOptions validation_data(const JobConfig& c, const Layout& layout, const Rank
   o.seed = kValidationSeed;
   if (const std::string path = validation_path(c); path.empty()) {
     o.split = Split::validation;
+    o.entry_by_entry = c.validation.steps == -1;  // all the data, of which weights would leave some out
   } else {
     o.path = path;
     o.weights.clear();
