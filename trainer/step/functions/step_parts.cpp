@@ -109,7 +109,7 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
 // the options request chunks.
 std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::string& note) {
   const TrainStepOptions& o = step.options;
-  if (!step.head || !o.loss_chunks) return 0;
+  if (!step.head || !o.loss_chunks || all == 0) return 0;
   const std::int64_t vocabulary = step.model->vocabulary(), shards = o.mesh.degree(Axis::tp);
   if (o.float8 && o.float8("output.weight")) {
     note =
