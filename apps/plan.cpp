@@ -24,14 +24,14 @@ int run_plan(const std::vector<std::string>& args) {
     pipeline::write_picture(options->picture,
                             {plan.pipeline->schedule, layout.program, layout.proof, timeline});
   }
-  std::optional<Remedies> remedies;
-  const Variant job{options->config, options->world};
-  const SearchLimits limits{.seconds = options->search_seconds};
-  if (limits.seconds > 0 && !plan.fits()) remedies = find_remedies(job, plan, limits);
-  const bool reduces_often = plan.layout.microbatches > 1 && plan.layout.mesh.degree(kWholeShardAxes) > 1;
-  if (limits.seconds > 0 && plan.fits() && (plan.pipeline || reduces_often))
-    remedies = find_faster(job, plan, limits);
-  std::fputs((options->json ? plan_json(plan, remedies) : plan_text(plan, remedies)).c_str(), stdout);
+  std::optional<SearchResult> search;
+  if (options->search_plans > 0 && (options->search || !plan.fits())) {
+    SearchLimits limits{.plans = options->search_plans};
+    if (!options->json)
+      limits.improved = [](const Improvement& i) { std::fputs(improvement_text(i).c_str(), stderr); };
+    search = search_ways({options->config, options->world}, plan, limits);
+  }
+  std::fputs((options->json ? plan_json(plan, search) : plan_text(plan, search)).c_str(), stdout);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // Flags of the command have no dot in their name; the configuration's reader gets the other words.
 // The layout is resolved before the worker starts, so mismatched degrees are reported at once.
+#include <fmt/format.h>
+
 #include "apps/worker_options.h"
 #include "config/derived/layout.h"
 #include "config/load.h"
@@ -74,9 +76,11 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               "rank to plan (default: 0, or the rank of a pipeline with the most memory)");
   flags.value("--tokens", "N", flag::amount(&options.tokens, 1),
               "length of the run, such as 15T, instead of training.steps");
-  flags.value("--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
-              "time limit of the search for layouts that fit, or that make a job of several microbatches "
-              "faster (default 30; 0: no search)");
+  flags.toggle("--search", &options.search, "search for faster ways, too, if the job fits");
+  flags.value("--search-plans", "N", flag::amount(&options.search_plans, 0),
+              fmt::format("most plans of the search, which is made for a job that does not fit or with "
+                          "--search (default {}; 0: no search)",
+                          kDefaultSearchPlans));
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
               "write a picture of the memory over the step as an HTML page");
   flags.value(

@@ -16,6 +16,7 @@
 #include "apps/sampling.h"
 #include "compiler/plan/cost_model.h"
 #include "config/schema/job_config.h"
+#include "plan/search_limit.h"
 
 namespace rondo {
 
@@ -34,10 +35,11 @@ struct PlanOptions {
   std::int64_t world = 1;
   std::optional<std::int64_t> rank;
   ir::DeviceModel device;
-  std::filesystem::path timeline;  // empty: not written
-  std::filesystem::path picture;   // of the pipeline's schedule; empty: not written
-  std::int64_t tokens = 0;         // of the run; 0: from training.steps
-  double search_seconds = 30;      // time limit of the search for layouts that fit; 0: no search
+  std::filesystem::path timeline;                   // empty: not written
+  std::filesystem::path picture;                    // of the pipeline's schedule; empty: not written
+  std::int64_t tokens = 0;                          // of the run; 0: from training.steps
+  bool search = false;                              // search for faster ways, too, if the job fits
+  std::int64_t search_plans = kDefaultSearchPlans;  // 0: no search
   bool json = false;
 };
 

@@ -46,7 +46,7 @@ def plan(rondo, row):
     if row.source in FLASH_ATTENTION_2_SOURCES and not row.device.startswith("a100"):
         rates |= FLASH_ATTENTION_2
     listed = ",".join(f"{name}={factor:.4f}" for name, factor in sorted(rates.items()))
-    command = [rondo, "plan", row.config, "--world", str(row.ranks), "--device", row.device, "--json", "--search", "0",
+    command = [rondo, "plan", row.config, "--world", str(row.ranks), "--device", row.device, "--json", "--search-plans", "0",
                "--activation_checkpoint.mode=none", *(["--rates", listed] if listed else []), *flags(row)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:

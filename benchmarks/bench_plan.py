@@ -18,7 +18,7 @@ LAYERS = [16, 32, 64, 128]
 
 def run(rondo, config, ranks, flags, core):
     """The plan's own times, the wall clock of the whole process, and its peak of resident memory."""
-    command = [rondo, "plan", config, "--world", str(ranks), "--search", "0", "--json", *flags]
+    command = [rondo, "plan", config, "--world", str(ranks), "--search-plans", "0", "--json", *flags]
     with tempfile.TemporaryFile() as out:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, preexec_fn=lambda: os.sched_setaffinity(0, {core}),

@@ -100,20 +100,38 @@ nlohmann::ordered_json pipeline_json(const JobPlan& p) {
           {"edges", edges}};
 }
 
-nlohmann::ordered_json remedies_json(const Remedies& r) {
-  nlohmann::ordered_json ways = nlohmann::ordered_json::array();
-  for (const Remedy& remedy : r.found)
-    ways.push_back({{"flags", remedy.flags},
-                    {"world_size", remedy.world},
-                    {"total_bytes", remedy.total_bytes},
-                    {"tokens_per_step", remedy.tokens_per_step},
-                    {"microbatches", remedy.microbatches},
-                    {"tokens_per_s", remedy.tokens_per_s}});
-  return {{"found", ways},
+nlohmann::ordered_json way_json(const Way& way) {
+  return {{"flags", way.flags},
+          {"changes", way.changes},
+          {"world_size", way.world},
+          {"total_bytes", way.total_bytes},
+          {"tokens_per_step", way.tokens_per_step},
+          {"microbatches", way.microbatches},
+          {"step_s", way.step_s},
+          {"tokens_per_s", way.tokens_per_s}};
+}
+
+nlohmann::ordered_json ways_json(const std::vector<Way>& ways) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Way& way : ways) list.push_back(way_json(way));
+  return list;
+}
+
+nlohmann::ordered_json search_json(const SearchResult& r) {
+  nlohmann::ordered_json improvements = nlohmann::ordered_json::array();
+  for (const Improvement& improvement : r.improvements) {
+    improvements.push_back(way_json(improvement.way));
+    improvements.back()["plans"] = improvement.plans;
+    improvements.back()["cpu_s"] = improvement.cpu_s;
+  }
+  return {{"found", ways_json(r.found)},
+          {"changing", ways_json(r.changing)},
+          {"other_tokens", ways_json(r.other_tokens)},
+          {"improvements", improvements},
           {"estimated", r.estimated},
           {"planned", r.planned},
-          {"failed", r.failed},
-          {"not_searched", r.not_searched},
+          {"impossible", r.impossible},
+          {"complete", r.is_complete},
           {"seconds", r.seconds},
           {"most_ranks", r.most_ranks},
           {"least_ranks_for_state", r.least_ranks_for_state}};
@@ -121,7 +139,7 @@ nlohmann::ordered_json remedies_json(const Remedies& r) {
 
 }  // namespace
 
-std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies) {
+std::string plan_json(const JobPlan& p, const std::optional<SearchResult>& search) {
   nlohmann::ordered_json document = {
       {"model", p.model},
       {"flavor", p.flavor},
@@ -138,8 +156,8 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"memory_policy", p.memory_policy},
       {"tokens_per_step", p.tokens_per_step},
       {"memory", memory_json(p)},
-      {"remedies", remedies && !p.fits() ? remedies_json(*remedies) : nlohmann::ordered_json()},
-      {"faster", remedies && p.fits() ? remedies_json(*remedies) : nlohmann::ordered_json()},
+      {"remedies", search && !p.fits() ? search_json(*search) : nlohmann::ordered_json()},
+      {"faster", search && p.fits() ? search_json(*search) : nlohmann::ordered_json()},
       {"pipeline", p.pipeline ? pipeline_json(p) : nlohmann::ordered_json()},
       {"step", step_json(p)},
       {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "plan/plan.h"
-#include "plan/remedies.h"
+#include "plan/search.h"
 
 namespace rondo {
 
-// `remedies` is as for plan_text. Its key is "remedies", or "faster" for a job that fits.
-std::string plan_json(const JobPlan& plan, const std::optional<Remedies>& remedies);
+// `search` is as for plan_text. Its key is "remedies", or "faster" for a job that fits.
+std::string plan_json(const JobPlan& plan, const std::optional<SearchResult>& search);
 
 }  // namespace rondo

@@ -77,22 +77,40 @@ void add_memory(Lines& lines, const JobPlan& p) {
   }
 }
 
-void add_found(Lines& lines, const Remedies& r) {
-  for (const Remedy& remedy : r.found) {
-    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in total, {} tokens a step, {} a rank",
-              gib(remedy.total_bytes), grouped(static_cast<std::int64_t>(remedy.tokens_per_s)),
-              grouped(remedy.tokens_per_step), plural(remedy.microbatches, "microbatch", "es"));
-    lines.add("      {}", fmt::join(remedy.flags, " "));
+void add_ways(Lines& lines, const std::vector<Way>& ways) {
+  for (const Way& way : ways) {
+    lines.add("  {:>9.3f} GiB  {:>11.1f} ms a step{:>13} tokens/s in total, {} tokens a step, {} a rank",
+              gib(way.total_bytes), way.step_s * 1e3, grouped(static_cast<std::int64_t>(way.tokens_per_s)),
+              grouped(way.tokens_per_step), plural(way.microbatches, "microbatch", "es"));
+    if (!way.changes.empty()) lines.add("      changes the training: {}", fmt::join(way.changes, "; "));
+    lines.add("      {}", fmt::join(way.flags, " "));
   }
 }
 
-void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
+// Adds the lists after `found`, and the work of the search.
+void add_rest(Lines& lines, const SearchResult& r) {
+  if (!r.changing.empty()) {
+    lines.add("faster ways that change the training");
+    add_ways(lines, r.changing);
+  }
+  if (!r.other_tokens.empty()) {
+    lines.add("ways with another number of tokens a step, which need another learning rate");
+    add_ways(lines, r.other_tokens);
+  }
+  lines.add("  {} estimated from a few layers, {} planned whole in {:.1f} s", plural(r.estimated, "way"),
+            r.planned, r.seconds);
+  if (!r.is_complete) lines.add("  the search ended at its limit; --search-plans N raises it");
+}
+
+// Adds ways to run a job that does not fit.
+void add_ways_to_fit(Lines& lines, const JobPlan& p, const SearchResult& r) {
   lines.add("");
   const std::int64_t world = p.layout.mesh.world_size();
-  if (!r.found.empty() && r.most_ranks == world) {
+  const bool has_any = !r.found.empty() || !r.changing.empty() || !r.other_tokens.empty();
+  if (has_any && (r.found.empty() || r.found[0].world == world)) {
     lines.add("ways to fit on these {}, fastest first", plural(world, "rank"));
-  } else if (r.found.empty() && r.not_searched > 0) {
-    lines.add("no way to fit was found within the time limit");
+  } else if (!has_any && !r.is_complete) {
+    lines.add("no way to fit was found in {}", plural(r.estimated + r.planned, "plan"));
   } else {
     lines.add("no way to fit on {}{}", plural(world, "rank"),
               r.least_ranks_for_state <= world
@@ -100,34 +118,27 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
                   : fmt::format(": parameters and optimizer state alone need {} as configured "
                                 "(training.dtype and optimizer.implementation change that, and the numerics)",
                                 plural(r.least_ranks_for_state, "rank")));
-    if (r.found.empty()) {
+    if (!has_any) {
       lines.add("nothing fits on {} either: use a larger device or a smaller model",
                 plural(r.most_ranks, "rank"));
     } else {
       lines.add("ways to fit on {}, the fewest that suffice", plural(r.most_ranks, "rank"));
     }
   }
-  add_found(lines, r);
-  lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
-            plural(r.estimated, "way"), r.planned);
-  if (r.not_searched > 0)
-    lines.add("  {} not searched within the time limit; --search SECONDS raises it",
-              plural(r.not_searched, "way"));
+  add_ways(lines, r.found);
+  add_rest(lines, r);
 }
 
 // Adds faster ways to run a job that fits.
-void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
-  const char* const ways =
-      p.pipeline ? "schedule, split into stages, size of microbatches or gradient sync" : "gradient sync";
+void add_faster_ways(Lines& lines, const JobPlan& p, const SearchResult& r) {
   lines.add("");
-  lines.add("{}", r.found.empty() ? fmt::format("no other {} fits and is faster", ways)
-                                  : "faster ways that fit, fastest first");
-  add_found(lines, r);
-  lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
-  for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
-  if (r.not_searched > 0)
-    lines.add("  {} not searched within the time limit; --search SECONDS raises it",
-              plural(r.not_searched, "way"));
+  if (const Way* best = r.best(); best != nullptr)
+    lines.add("left on the table: {:.1f} % of this speed; faster ways that fit, fastest first",
+              100 * (best->tokens_per_s / p.tokens_per_s() - 1));
+  else
+    lines.add("no faster way with as many tokens a step was found");
+  add_ways(lines, r.found);
+  add_rest(lines, r);
 }
 
 void add_run(Lines& lines, const JobPlan& p) {
@@ -284,13 +295,19 @@ std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
   return rows;
 }
 
-std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies) {
+std::string improvement_text(const Improvement& i) {
+  return fmt::format("{:>4} plans: {:>11} tokens/s, {:.1f} GiB: {}\n", i.plans,
+                     grouped(static_cast<std::int64_t>(i.way.tokens_per_s)), gib(i.way.total_bytes),
+                     fmt::join(i.way.flags, " "));
+}
+
+std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& search) {
   Lines lines;
   add_job(lines, p);
   add_memory(lines, p);
-  if (remedies && !p.fits()) add_remedies(lines, p, *remedies);
+  if (search && !p.fits()) add_ways_to_fit(lines, p, *search);
   if (p.pipeline) add_pipeline(lines, p);
-  if (remedies && p.fits()) add_faster(lines, p, *remedies);
+  if (search && p.fits()) add_faster_ways(lines, p, *search);
   add_collectives(lines, p);
   add_step(lines, p);
   if (p.device->is_gpu) add_launches(lines, p);

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "plan/remedies.h"
+#include "plan/search.h"
 
 namespace rondo {
 
-// `remedies` is nullopt unless they were searched: ways to fit for a job that does not fit, or else
+// `search` is nullopt unless ways were searched: ways to fit for a job that does not fit, or else
 // faster ways.
-std::string plan_text(const JobPlan& plan, const std::optional<Remedies>& remedies);
+std::string plan_text(const JobPlan& plan, const std::optional<SearchResult>& search);
+// A line about a way that is better than all before, with its flags.
+std::string improvement_text(const Improvement& improvement);
 
 // One term of the sum in the total.
 struct MemoryRow {

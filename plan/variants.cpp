@@ -1,8 +1,9 @@
 // A variant is a changed configuration. Its flags are the difference to the job's configuration, so
-// what is advised is what was planned. A layout leaves the shard degree open, so that it follows
-// from the other degrees. Settings that contradict a new memory policy are reset with it.
-// resolve_layout decides whether degrees fit the model and the ranks.
+// what is advised is what was planned. Settings that contradict a new memory policy are reset with it.
 #include "plan/variants.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -16,21 +17,21 @@
 namespace rondo {
 namespace {
 
-constexpr const char* kLayers = "n_layers";  // a size of every model
-// Ordered from few saved bytes to many, for the first kOrderedPolicies.
+constexpr const char* kLayers = "n_layers";                          // a size of every model
 constexpr MemoryPolicy kOffloading = MemoryPolicy::sac_and_offload;  // not for pipelines
-constexpr MemoryPolicy kPolicies[] = {MemoryPolicy::full, MemoryPolicy::min_cut, MemoryPolicy::selective,
-                                      MemoryPolicy::none, kOffloading};
+constexpr MemoryPolicy kPolicies[] = {MemoryPolicy::full,      MemoryPolicy::min_cut, MemoryPolicy::eager,
+                                      MemoryPolicy::selective, MemoryPolicy::none,    kOffloading};
 constexpr std::int32_t kMostStagesPerRank = 8;
 
+// Formats a value so that a shell passes it on: a list as words with commas.
 std::string as_word(const FieldValue& value) {
+  if (const auto* words = std::get_if<std::vector<std::string>>(&value))
+    return fmt::format("{}", fmt::join(*words, ","));
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? *text : to_toml(value);
 }
 
-// Returns whether degrees, ranks and model are consistent; with an open batch, for any batch.
-bool resolves(Variant variant, bool batch_is_open = false) {
-  if (batch_is_open) variant.config.training.global_batch_size = -1;
+bool resolves(const Variant& variant) {
   try {
     resolve_layout(variant.config, variant.world);
     return true;
@@ -39,16 +40,8 @@ bool resolves(Variant variant, bool batch_is_open = false) {
   }
 }
 
-// Returns `first`, then the others of 1, 2, 4, ... from `least` to `most`.
-std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::int64_t most) {
-  std::vector<std::int64_t> degrees = {first};
-  for (std::int64_t degree = least; degree <= most; degree *= 2)
-    if (degree != first) degrees.push_back(degree);
-  return degrees;
-}
+}  // namespace
 
-// Sets a memory policy through activation_checkpoint.mode if that has it and compile.memory_policy
-// is "auto".
 Variant with_policy(Variant v, MemoryPolicy policy) {
   using enum ActivationCheckpointMode;
   if (memory_policy(v.config) == policy) return v;
@@ -57,7 +50,10 @@ Variant with_policy(Variant v, MemoryPolicy policy) {
   constexpr std::array kModes = {none, selective, full};
   const auto of_policy = std::find_if(kModes.begin(), kModes.end(),
                                       [&](auto candidate) { return policy_of_mode(candidate) == policy; });
-  if (!own && of_policy != kModes.end()) {
+  if (memory_policy(v.config) == MemoryPolicy::budget)
+    v.config.activation_checkpoint.memory_budget = ActivationCheckpoint().memory_budget;
+  if (of_policy != kModes.end()) {
+    own.reset();
     mode = *of_policy;
   } else {
     own = policy;
@@ -68,19 +64,6 @@ Variant with_policy(Variant v, MemoryPolicy policy) {
   v.config.compile.full_recompute_all_to_all = false;
   return v;
 }
-
-// Returns microbatch sizes of a pipeline; the sequences of a step stay the same.
-std::vector<Variant> microbatches(Variant job, std::int64_t sequences) {
-  if (sequences > 0 && job.config.training.global_batch_size != -1)
-    job.config.training.global_batch_size = sequences;
-  std::vector<Variant> variants;
-  std::int64_t& size = job.config.parallelism.pipeline_parallel_microbatch_size;
-  for (; size > 0; size /= 2)
-    if (resolves(job)) variants.push_back(job);
-  return variants;
-}
-
-}  // namespace
 
 std::vector<std::string> flags_between(const Variant& job, const Variant& variant) {
   std::vector<std::string> flags;
@@ -93,33 +76,26 @@ std::vector<std::string> flags_between(const Variant& job, const Variant& varian
   return flags;
 }
 
-std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_t most_tensor_parallel) {
-  const Parallelism& own = job.config.parallelism;
-  const ModelSpec* model = find_model_spec(job.config.model.name);
-  const bool has_experts = model != nullptr && !model->shared(job.config.model.sizes).experts.empty();
-  const std::int64_t experts = own.expert_parallel_degree;
-  std::vector<Variant> variants;
-  for (const std::int64_t replicas : doubled(own.data_parallel_replicate_degree, 1, 1))
-    for (const std::int64_t tensor :
-         doubled(own.tensor_parallel_degree, 1, std::min(world, most_tensor_parallel)))
-      for (const std::int64_t expert :
-           doubled(experts, 2 * experts, has_experts ? std::min(world, 4 * experts) : 0)) {
-        Variant v{job.config, world};
-        Parallelism& degrees = v.config.parallelism;
-        degrees.data_parallel_replicate_degree = replicas;
-        degrees.tensor_parallel_degree = tensor;
-        degrees.expert_parallel_degree = expert;
-        if (tensor == 1) {
-          degrees.enable_async_tensor_parallel = false;
-          v.config.compile.tensor_parallel_pieces = 0;
-        }
-        if (own.expert_tensor_parallel_degree > 1) degrees.expert_tensor_parallel_degree = tensor;
-        v.config.compile.enable = true;  // plans are of the replay
-        v.config.compile.executor = ExecutorKind::replay;
-        if (!resolves(v, /*batch_is_open=*/true)) degrees.data_parallel_shard_degree = -1;
-        if (resolves(v, /*batch_is_open=*/true)) variants.push_back(std::move(v));
-      }
-  return variants;
+std::vector<std::string> training_changes(const Variant& job, const Variant& variant) {
+  std::vector<std::string> words;
+  const JobConfig &from = job.config, &to = variant.config;
+  if (to.optimizer.implementation != from.optimizer.implementation &&
+      to.optimizer.implementation == OptimizerImplementation::fused_opt_states_bf16)
+    words.emplace_back("moments in bfloat16");
+  for (const std::string& converter : to.model.converters)
+    if (std::find(from.model.converters.begin(), from.model.converters.end(), converter) ==
+        from.model.converters.end())
+      words.emplace_back(converter == "float8" ? "linear layers in float8" : "experts in float8");
+  const Parallelism &own = from.parallelism, &other = to.parallelism;
+  if (other.expert_capacity_factor != own.expert_capacity_factor)
+    words.push_back(fmt::format("capacity for {} times the balanced rows of an expert's rank",
+                                other.expert_capacity_factor));
+  if (other.expert_overflow != own.expert_overflow)
+    words.emplace_back(other.expert_overflow == ExpertOverflow::drop ? "drops rows beyond the capacity"
+                       : other.expert_overflow == ExpertOverflow::skip
+                           ? "skips steps with rows beyond the capacity"
+                           : "repeats steps with rows beyond the capacity");
+  return words;
 }
 
 std::vector<Variant> pipelines(const Variant& job) {
@@ -168,53 +144,11 @@ Variant with_pending(Variant job, std::int64_t most) {
   return job;
 }
 
-std::vector<Variant> microbatch_sizes(const Variant& job) {
-  std::vector<Variant> variants;
-  if (!job.config.parallelism.has_pipeline()) return variants;
-  const std::int64_t own = job.config.parallelism.pipeline_parallel_microbatch_size;
-  for (const std::int64_t size : {own / 2, own * 2}) {
-    if (size == 0) continue;
-    Variant v = job;
-    v.config.parallelism.pipeline_parallel_microbatch_size = size;
-    if (resolves(v)) variants.push_back(std::move(v));
-  }
-  return variants;
-}
-
-std::vector<Variant> losses(const Variant& job) {
-  Variant chunked = job;
-  chunked.config.compile.numerics = Numerics::rounds;
-  if (job.config.compile.numerics == Numerics::rounds)
-    chunked.config.compile.loss_chunks = 4 * std::max<std::int64_t>(job.config.compile.loss_chunks, 4);
-  return {chunked, job};
-}
-
 std::vector<Variant> memory_policies(const Variant& job) {
   std::vector<Variant> variants;
   for (const MemoryPolicy policy : kPolicies)
     if (policy != kOffloading || !job.config.parallelism.has_pipeline())
       variants.push_back(with_policy(job, policy));
-  const MemoryPolicy own = memory_policy(job.config);
-  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies))
-    variants.push_back(job);
-  return variants;
-}
-
-std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences) {
-  Variant open = job;
-  open.config.training.global_batch_size = -1;
-  const std::int64_t ranks = resolve_layout(open.config, job.world).data_parallel();
-  if (sequences % ranks != 0) return {};
-  if (job.config.parallelism.has_pipeline()) return microbatches(job, sequences);
-  const std::int64_t most = sequences > 0 ? sequences / ranks : job.config.training.local_batch_size;
-  std::vector<Variant> variants;
-  for (std::int64_t local = most; local > 0; local = local % 2 == 0 ? local / 2 : local > 1 ? 1 : 0) {
-    Variant v = open;
-    v.config.training.local_batch_size = local;
-    if (sequences > 0 && (local < most || job.config.training.global_batch_size != -1))
-      v.config.training.global_batch_size = sequences;
-    if (resolves(v)) variants.push_back(std::move(v));
-  }
   return variants;
 }
 

@@ -420,7 +420,7 @@ COMPASS_CASES = {
 
 def plan_of_compass(stage, name, flags):
     """What `rondo plan` says for this GPU. Skipped where that has not the memory."""
-    words = [rondo(stage), "plan", ROOT / EIGHT_B, "--world", "1", "--json", "--search=0", *COMPASS, *flags]
+    words = [rondo(stage), "plan", ROOT / EIGHT_B, "--world", "1", "--json", "--search-plans=0", *COMPASS, *flags]
     ended = stage.command(f"plan {name}", [*words, "--device", nvidia_smi("name")[0]], 30)
     if ended.code == 2:  # a GPU that it does not know: an H200's plan is better than none
         ended = stage.command(f"plan {name}", words, 30)

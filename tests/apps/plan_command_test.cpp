@@ -78,7 +78,7 @@ TEST_CASE("the presets have their published parameters and FLOPs, and the plan a
   const Preset preset = GENERATE(Preset{"llama3_8b.toml", 8, 8'030'261'248, 57.914},
                                  Preset{"llama3_70b.toml", 256, 70'553'706'496, 481.44},
                                  Preset{"llama3_405b.toml", 512, 405'853'388'800, 2625.4});
-  const json p = plan_json(preset.config, fmt::format("--world {} --search 0", preset.world));
+  const json p = plan_json(preset.config, fmt::format("--world {} --search-plans 0", preset.world));
   CHECK(p.at("parameters").get<std::int64_t>() == preset.parameters);
   CHECK(p.at("flops_per_token").get<double>() == Approx(preset.gflop_per_token * 1e9).epsilon(1e-3));
   CHECK(p.at("world_size") == preset.world);
@@ -236,7 +236,8 @@ TEST_CASE("accumulation runs the microbatch's graph as often as there are microb
 }
 
 TEST_CASE("a job that does not fit is told what would, as flags to type and with their numbers") {
-  const std::string words = "--world 8 --device h100 --model.n_layers=2 --training.local_batch_size=32";
+  const std::string words =
+      "--world 8 --device h100 --model.n_layers=2 --training.local_batch_size=32 --search-plans 40";
   const json p = plan_json("llama3_8b.toml", words);
   CHECK(p.at("memory").at("fits") == false);
   const json& found = p.at("remedies").at("found");
@@ -254,8 +255,20 @@ TEST_CASE("a job that does not fit is told what would, as flags to type and with
   CHECK_THAT(text, ContainsSubstring("does not fit"));
   CHECK_THAT(text, ContainsSubstring("ways to fit on these 8 ranks, fastest first"));
   CHECK_THAT(text, ContainsSubstring(flags.substr(1)));
-  CHECK_THAT(plan("llama3_8b.toml", words + " --search 0").output,
-             !ContainsSubstring("what would make it fit"));
+  CHECK_THAT(plan("llama3_8b.toml", words + " --search-plans 0").output,
+             !ContainsSubstring("ways to fit on these"));
+}
+
+TEST_CASE("a job that fits is searched on request, and the text says what is left on the table") {
+  const std::string words =
+      "--world 8 --device h100 --model.n_layers=2 --activation_checkpoint.mode=full --search-plans 20";
+  CHECK(plan_json("llama3_8b.toml", words).at("faster").is_null());
+  const json faster = plan_json("llama3_8b.toml", words + " --search").at("faster");
+  REQUIRE_FALSE(faster.at("found").empty());
+  CHECK(faster.at("estimated").get<int>() + faster.at("planned").get<int>() <= 20);
+  const std::string text = plan("llama3_8b.toml", words + " --search").output;
+  CHECK_THAT(text, ContainsSubstring("left on the table: "));
+  CHECK_THAT(text, ContainsSubstring(" plans: "));  // improvements, as they come
 }
 
 TEST_CASE("a job that nothing makes fit says so, and planning it is no failure") {
@@ -331,10 +344,11 @@ TEST_CASE("the example of docs/plan.md is what the command prints, but for the t
 
 TEST_CASE("a pipeline's plan says schedule, stages, bubbles and messages, and draws them") {
   const fs::path picture = fs::temp_directory_path() / fmt::format("rondo-plan-{}.svg", getpid());
-  const ProgramResult text = plan("llama3_8b.toml",
-                                  "--world 8 --model.n_layers=8 --training.local_batch_size=16 --search 0 "
-                                  "--parallelism.pipeline_parallel_degree=4 --write " +
-                                      picture.string());
+  const ProgramResult text =
+      plan("llama3_8b.toml",
+           "--world 8 --model.n_layers=8 --training.local_batch_size=16 --search-plans 0 "
+           "--parallelism.pipeline_parallel_degree=4 --write " +
+               picture.string());
   for (const char* line : {"pipeline 1F1B: 4 ranks, 1 stage a rank, 16 microbatches", "Et*2|t*3|t*2|tL",
                            "bubbles", "between bodies", "in flight", "message                   64.0 MiB"})
     CHECK_THAT(text.output, ContainsSubstring(line));
@@ -391,8 +405,8 @@ TEST_CASE("without a configuration, and with one that is not there, the plan say
 TEST_CASE("the help of rondo plan lists its flags and needs nothing else") {
   const ProgramResult help = plan("", "--help");
   CHECK(help.exit_code == 0);
-  for (const char* flag :
-       {"--world N", "--device NAME", "--rates LIST", "--tokens N", "--search SECONDS", "--rank R", "--json"})
+  for (const char* flag : {"--world N", "--device NAME", "--rates LIST", "--tokens N", "--search",
+                           "--search-plans N", "--rank R", "--json"})
     CHECK_THAT(help.output, ContainsSubstring(flag));
 }
 

@@ -15,15 +15,16 @@ using nlohmann::json;
 
 std::string text_of_plan(const std::string& words) {
   const ProgramResult result = run_program(
-      {"/bin/sh", "-c",
-       fmt::format("cd {} && {}/rondo plan {} --search 600", RONDO_SOURCE_DIR, RONDO_BINARY_DIR, words)},
+      {"/bin/sh", "-c", fmt::format("cd {} && {}/rondo plan {}", RONDO_SOURCE_DIR, RONDO_BINARY_DIR, words)},
       900'000);
   INFO(result.output);
   REQUIRE(result.exit_code == 0);
   return result.output;
 }
 
-json plan(const std::string& words) { return json::parse(text_of_plan(words + " --json")); }
+json plan(const std::string& words) {
+  return json::parse(text_of_plan(words + " --json --search-plans 1000"));
+}
 
 std::string text_of(const json& flags) {
   std::string text;
@@ -36,9 +37,9 @@ std::string text_of(const json& flags) {
 void check(const std::string& words, const json& job) {
   CHECK(job.at("memory").at("fits") == false);
   const json& remedies = job.at("remedies");
-  const json& found = remedies.at("found");
+  const json& found = remedies.at(remedies.at("found").empty() ? "changing" : "found");
   REQUIRE_FALSE(found.empty());
-  CHECK(remedies.at("not_searched") == 0);
+  CHECK(remedies.at("complete") == true);
   for (std::size_t i = 0; i < found.size(); ++i) {
     CHECK(found[i].at("total_bytes") <= job.at("memory").at("usable_bytes"));
     if (i > 0) CHECK(found[i].at("tokens_per_s") <= found[i - 1].at("tokens_per_s"));
@@ -85,7 +86,7 @@ TEST_CASE("the remedies in docs/plan.md are what the command prints, but for the
   int lines = 0;
   for (std::string line; std::getline(page, line);) {
     inside = inside || line.starts_with("ways to fit on these");
-    if (!inside || line.starts_with("  searched for")) continue;
+    if (!inside || line.find(" planned whole in ") != std::string::npos) continue;
     if (line == "```") break;
     ++lines;
     CHECK(text.find(line + "\n") != std::string::npos);

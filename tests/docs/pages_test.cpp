@@ -94,7 +94,7 @@ const Run& run() {
 }
 
 json plan(const Words& words) {
-  return json::parse(must_end_well(Words{"plan"} + words + Words{"--search=0", "--json"}).output);
+  return json::parse(must_end_well(Words{"plan"} + words + Words{"--search-plans=0", "--json"}).output);
 }
 
 std::string gib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<double>() / (1 << 30)); }
@@ -185,9 +185,9 @@ TEST_CASE("README shows a layout that is refused, and a plan of 405B") {
   const ProgramResult refused = rondo({"config", "check", config("llama3_debug.toml"), "--world", "4",
                                        "--parallelism.tensor_parallel_degree=3"});
   CHECK(refused.exit_code == 3);
-  const std::string planned =
-      must_end_well({"plan", config("llama3_405b.toml"), "--world", "512", "--device", "h200", "--search=0"})
-          .output;
+  const std::string planned = must_end_well({"plan", config("llama3_405b.toml"), "--world", "512", "--device",
+                                             "h200", "--search-plans=0"})
+                                  .output;
   const auto shows = [](const std::string& output, const std::vector<std::string>& block) {
     CHECK_FALSE(block.empty());
     for (const std::string& line : block) {
@@ -235,8 +235,8 @@ TEST_CASE("docs/graph.md says what fewer products and sums are planned to save")
 
 TEST_CASE("docs/plan.md shows what fewer pending microbatches take") {
   const std::string output =
-      must_end_well({"plan", config("llama3_70b.toml"), "--world", "64", "--device", "h200", "--search", "0",
-                     "--parallelism.pipeline_parallel_degree=8",
+      must_end_well({"plan", config("llama3_70b.toml"), "--world", "64", "--device", "h200", "--search-plans",
+                     "0", "--parallelism.pipeline_parallel_degree=8",
                      "--parallelism.pipeline_parallel_schedule=ZBVZeroBubble", "--compile.memory_policy=full",
                      "--training.local_batch_size=16"})
           .output;

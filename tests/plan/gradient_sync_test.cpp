@@ -5,7 +5,8 @@
 
 #include "config/load.h"
 #include "plan/plan.h"
-#include "plan/remedies.h"
+#include "plan/search.h"
+#include "plan/way_plans.h"
 
 namespace rondo {
 namespace {
@@ -30,6 +31,16 @@ ir::DeviceModel with_memory(ir::DeviceModel device, std::int64_t bytes) {
   return device;
 }
 
+// Enough for the changes of single keys.
+const SearchLimits kLimits{.plans = 45, .ways = 1000};
+// Returns whether one of the better ways that the search met has these flags.
+bool has_way(const SearchResult& result, const Words& flags) {
+  const auto is_it = [&](const auto& way) { return way.flags == flags; };
+  return std::any_of(result.found.begin(), result.found.end(), is_it) ||
+         std::any_of(result.improvements.begin(), result.improvements.end(),
+                     [&](const Improvement& improvement) { return is_it(improvement.way); });
+}
+
 TEST_CASE("gradients reduced once a step are sent once and held whole") {
   const ir::DeviceModel device = *ir::find_device_model("h200");
   const JobPlan often = planned("microbatch", device), once = planned("step", device);
@@ -49,23 +60,27 @@ TEST_CASE("a job whose whole gradients do not fit may reduce them in every micro
                      many = planned("step", device).memory.total_bytes();
   REQUIRE(few < many);
   const ir::DeviceModel tight = with_memory(device, (few + many) / 2);
-  const Remedies remedies =
-      find_remedies(syncing("step"), planned("step", tight), {.seconds = 600, .remedies = 1000});
-  CHECK(std::any_of(remedies.found.begin(), remedies.found.end(),
-                    [](const Remedy& remedy) { return remedy.flags == Words{kSync + "microbatch"}; }));
+  CHECK(has_way(search_ways(syncing("step"), planned("step", tight), kLimits), {kSync + "microbatch"}));
 }
 
 TEST_CASE("one gradient reduction a step is advised where it is faster and fits") {
   ir::DeviceModel slow = *ir::find_device_model("h200");
   slow.within_node.bytes_per_s /= 1000;  // no backward hides the communication of a microbatch
   const std::int64_t many = planned("step", slow).memory.total_bytes();
-  const auto faster = [&](std::int64_t bytes) {
+  const auto is_advised = [&](std::int64_t bytes) {
     const ir::DeviceModel device = with_memory(slow, bytes);
-    return find_faster(syncing("microbatch"), planned("microbatch", device), {.seconds = 600}).found;
+    const SearchedJob searched{syncing("microbatch"), 64, &device};
+    WayPlans plans(searched, planned("microbatch", device), 10);
+    const auto move =
+        std::find_if(moves().begin(), moves().end(), [](const Move& m) { return m.what == "gradient sync"; });
+    REQUIRE(move != moves().end());
+    const std::vector<Variant> ways = move->choices(searched.job, searched);
+    REQUIRE(ways.size() == 1);
+    CHECK(flags_between(searched.job, ways[0]) == Words{kSync + "step"});
+    return plans.whole(ways[0]).is_better_than(plans.estimate(searched.job));
   };
-  REQUIRE(faster(many).size() == 1);
-  CHECK(faster(many)[0].flags == Words{kSync + "step"});
-  CHECK(faster(many - 1).empty());
+  CHECK(is_advised(many));
+  CHECK_FALSE(is_advised(many - 1));
 }
 
 }  // namespace

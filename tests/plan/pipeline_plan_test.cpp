@@ -2,13 +2,18 @@
 // each rank.
 #include "plan/pipeline_plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include "config/load.h"
 #include "plan/plan.h"
-#include "plan/remedies.h"
+#include "plan/search.h"
+#include "plan/way_plans.h"
 #include "trainer/step/from_config.h"
 
 namespace rondo {
@@ -241,11 +246,13 @@ TEST_CASE("a plan lists limits of pending microbatches, and the search uses the 
   });
   const std::int64_t room = plan_job(way.config, kRanks, std::nullopt, device).pipeline->limits.back().bytes;
   device.memory_bytes = device.reserve_bytes + room;
-  const Remedies faster = find_faster(plain, plan_job(plain.config, kRanks, std::nullopt, device),
-                                      {.seconds = 600, .remedies = 100});
+  const SearchedJob searched{plain, 1, &device};
+  WayPlans plans(searched, plan_job(plain.config, kRanks, std::nullopt, device), 10);
+  CHECK_FALSE(plans.whole(way).fits());
   const std::string limit = "--parallelism.pipeline_parallel_max_pending_weight_gradients=";
-  CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& remedy) {
-    return remedy.flags.back().starts_with(limit) && remedy.total_bytes <= room;
+  const std::vector<Variant> limited = plans.suggestions(way);
+  CHECK(std::any_of(limited.begin(), limited.end(), [&](const Variant& v) {
+    return flags_between(plain, v).back().starts_with(limit) && plans.whole(v).fits();
   }));
 }
 
@@ -267,21 +274,21 @@ TEST_CASE(
                            "--parallelism.pipeline_parallel_layout="}),
                       kRanks};
   const JobPlan plan = plan_job(gpipe.config, kRanks, std::nullopt, device);
-  const Remedies faster = find_faster(gpipe, plan, {.seconds = 600});
-  CHECK(faster.failed == std::vector<std::string>{});
-  CHECK(faster.not_searched == 0);
-  // Each schedule, the job with the other gradient sync, and the follow-ups of these.
+  const SearchResult faster = search_ways(gpipe, plan, {.plans = 60});
   CHECK(faster.planned > std::ssize(pipelines(gpipe)));
   REQUIRE_FALSE(faster.found.empty());
-  for (const Remedy& remedy : faster.found) {
-    CHECK(remedy.tokens_per_s > plan.tokens_per_s());
-  }
+  for (const Way& way : faster.found) CHECK(way.tokens_per_s > plan.tokens_per_s());
+  const auto has_schedule = [](const Improvement& improvement) {
+    return fmt::format("{}", fmt::join(improvement.way.flags, " ")).find("pipeline_parallel_schedule=") !=
+           std::string::npos;
+  };
+  CHECK(std::any_of(faster.improvements.begin(), faster.improvements.end(), has_schedule));
   // Without room for any other way, the search finds none.
   JobPlan tight = plan;
   ir::DeviceModel small = device;
   small.memory_bytes = small.reserve_bytes + 1;
   tight.device = &small;
-  CHECK(find_faster(gpipe, tight, {.seconds = 600}).found.empty());
+  CHECK(search_ways(gpipe, tight, {.plans = 20}).found.empty());
 }
 
 TEST_CASE("layers are split so that stages take equally long") {
@@ -307,9 +314,14 @@ TEST_CASE("a pipeline that does not fit gets smaller microbatches, and stays a p
                         plan_job(large.config, kRanks, std::nullopt, device).memory.total_bytes() * 2 / 3;
   const JobPlan plan = plan_job(large.config, kRanks, std::nullopt, device);
   REQUIRE_FALSE(plan.fits());
-  const Remedies remedies = find_remedies(large, plan, {.seconds = 600});
-  REQUIRE_FALSE(remedies.found.empty());
-  for (const Remedy& remedy : remedies.found) CHECK(remedy.total_bytes <= plan.usable_bytes);
+  const SearchResult result = search_ways(large, plan, {.plans = 30});
+  REQUIRE_FALSE(result.found.empty());
+  for (const Way& way : result.found) CHECK(way.total_bytes <= plan.usable_bytes);
+  CHECK(std::any_of(result.found.begin(), result.found.end(), [](const Way& way) {
+    return std::none_of(way.flags.begin(), way.flags.end(), [](const std::string& flag) {
+      return flag.starts_with("--parallelism.pipeline_parallel_degree");
+    });
+  }));
 }
 
 }  // namespace

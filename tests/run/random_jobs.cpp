@@ -195,8 +195,8 @@ RandomJob random_job(std::uint64_t seed, int most_ranks) { return Draw(seed, mos
 std::string check_agrees_with_plan(const RandomJob& job) {
   const std::string world = std::to_string(job.ranks);
   const ProgramResult checked = rondo(Words{"config", "check", job.config, "--world", world} + job.flags);
-  const ProgramResult planned =
-      rondo(Words{"plan", job.config, "--world", world, "--device", "cpu", "--search", "0"} + job.flags);
+  const ProgramResult planned = rondo(
+      Words{"plan", job.config, "--world", world, "--device", "cpu", "--search-plans", "0"} + job.flags);
   INFO(job.text() << "\ncheck: " << checked.output << "\nplan: " << planned.output);
   CHECK(checked.exit_code == planned.exit_code);
   CHECK((checked.exit_code == 0 || checked.exit_code == 3));

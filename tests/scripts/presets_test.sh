@@ -9,7 +9,7 @@ cd "$root" || exit 1
 
 explain() { printf '%s\n' "$output"; }
 plan_fits() {  # PRESET WORLD DEVICE
-  output=$("$build/rondo" plan "$1" --world "$2" --device "${3,,}" --search 0 2>&1) && [[ $output == *" usable: fits"* ]]
+  output=$("$build/rondo" plan "$1" --world "$2" --device "${3,,}" --search-plans 0 2>&1) && [[ $output == *" usable: fits"* ]]
 }
 for preset in configs/*.toml; do
   [[ $preset != *_debug* ]] || continue

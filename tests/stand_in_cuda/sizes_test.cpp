@@ -17,8 +17,8 @@ struct Size {
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 nlohmann::json plan_of(const StandInRun& run, const Size& size) {
-  const Words plan = {kRondo,   "plan",      size.config, "--world", std::to_string(size.ranks),
-                      "--json", "--search=0"};
+  const Words plan = {
+      kRondo, "plan", size.config, "--world", std::to_string(size.ranks), "--json", "--search-plans=0"};
   const ProgramResult ended = run_program(
       Words{"/usr/bin/env"} + stand_in_settings(run.journals()) + plan + size.flags, kRunTimeout_ms);
   INFO(ended.output);
