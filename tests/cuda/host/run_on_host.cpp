@@ -1,6 +1,10 @@
+// Threads are fibers. A context starts each; later switches are by _longjmp, since swapcontext makes a
+// system call each time.
 #include <cuda_runtime_api.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -23,8 +27,8 @@ struct Group {
 };
 
 struct Fiber {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  std::unique_ptr<char[]> stack;  // nullptr before the first block
+  jmp_buf resumption;
   bool done = false;
 };
 
@@ -33,7 +37,7 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Group> warps;
   Group all;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   std::exception_ptr error;
 };
 Block* running = nullptr;
@@ -41,7 +45,11 @@ Block* running = nullptr;
 Fiber& this_fiber() { return running->fibers[threadIdx.x]; }
 Group& this_warp() { return running->warps[threadIdx.x / kWarp]; }
 
-void body() {
+void yield() {
+  if (_setjmp(this_fiber().resumption) == 0) _longjmp(running->scheduler, 1);
+}
+
+void run_kernel() {
   try {
     (*running->kernel)();
   } catch (...) {
@@ -52,23 +60,39 @@ void body() {
     --group->alive;
     group->look();
   }
-  swapcontext(&this_fiber().context, &running->scheduler);
+}
+
+// One thread of each block.
+void body() {
+  for (;;) {
+    run_kernel();
+    yield();
+  }
 }
 
 void wait(Group& group) {
   const unsigned before = group.passed;
   ++group.arrived;
   group.look();
-  while (group.passed == before) swapcontext(&this_fiber().context, &running->scheduler);
+  while (group.passed == before) yield();
 }
 
-void start(Fiber& fiber) {
-  if (!fiber.stack) fiber.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
-  fiber.done = false;
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
-  fiber.context.uc_stack.ss_size = kStackBytes;
-  makecontext(&fiber.context, &body, 0);
+[[noreturn]] void start(Fiber& fiber) {
+  fiber.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack.get();
+  context.uc_stack.ss_size = kStackBytes;
+  makecontext(&context, &body, 0);
+  setcontext(&context);
+  std::abort();
+}
+
+// Returns when the fiber yields.
+[[gnu::noinline]] void resume(Block& block, Fiber& fiber) {
+  if (_setjmp(block.scheduler) != 0) return;
+  if (!fiber.stack) start(fiber);
+  _longjmp(fiber.resumption, 1);
 }
 
 void run(Block& block) {
@@ -76,12 +100,12 @@ void run(Block& block) {
   block.all = {.alive = threads};
   for (unsigned i = 0; i < block.warps.size(); ++i)
     block.warps[i] = {.alive = min(kWarp, threads - i * kWarp)};
-  for (Fiber& fiber : block.fibers) start(fiber);
+  for (Fiber& fiber : block.fibers) fiber.done = false;
   while (block.all.alive > 0 && !block.error)
     for (unsigned i = 0; i < threads; ++i) {
       if (block.fibers[i].done) continue;
       threadIdx.x = i;
-      swapcontext(&block.scheduler, &block.fibers[i].context);
+      resume(block, block.fibers[i]);
     }
 }
 
