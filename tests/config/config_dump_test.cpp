@@ -104,6 +104,7 @@ JobConfig random_config(unsigned seed) {
   config.training.datasets = {"a=b"};
   config.training.dataset = "a";
   config.validation.enable = config.profiling.enable_profiling = false;
+  config.job.time_margin_seconds = config.job.time_limit_seconds / 2;
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next two
   config.parallelism.enable_async_tensor_parallel = false;
   config.compile.tensor_parallel_pieces = 0;

@@ -120,15 +120,14 @@ std::vector<Mistake> of_replicas() {
   const auto row = [](std::string_view function, const char* name, Make make) {
     return Mistake{"llama hsdp", function, name, std::move(make)};
   };
-  constexpr std::string_view kAccumulate = "accumulate", kUpdate = "update";
+  constexpr std::string_view kAccumulate = "accumulate", kLast = "last";
   return {
-      row(kUpdate, "replicas: wq's gradient is not added", left_out({kReduce, kWqWeight, U})),
-      row(kUpdate, "replicas: no gradient is added", replicas_are_not_summed),
-      row(kUpdate, "replicas: wq's gradient is added twice", again({kReduce, kWqWeight, U}, "dp_replicate")),
-      row(kUpdate, "replicas: wq's gradient is added over dp_shard",
-          over({kReduce, kWqWeight, U}, "dp_shard")),
-      row(kUpdate, "replicas: the largest gradient is taken", maximum({kReduce, kWqWeight, U})),
-      row(kUpdate, "replicas: AdamW takes wq's gradient of one", adam_takes_a_summand),
+      row(kLast, "replicas: wq's gradient is not added", left_out({kReduce, kWqWeight, B})),
+      row(kLast, "replicas: no gradient is added", replicas_are_not_summed),
+      row(kLast, "replicas: wq's gradient is added twice", again({kReduce, kWqWeight, B}, "dp_replicate")),
+      row(kLast, "replicas: wq's gradient is added over dp_shard", over({kReduce, kWqWeight, B}, "dp_shard")),
+      row(kLast, "replicas: the largest gradient is taken", maximum({kReduce, kWqWeight, B})),
+      row(kLast, "replicas: AdamW takes wq's gradient of one", adam_takes_a_summand),
       row(kAccumulate, "replicas: wq's gradient is added in each microbatch, too",
           again({kScatter, kWqWeight, B}, "dp_replicate")),
       row(kAccumulate, "accumulation: the last microbatch replaces the others",
@@ -139,15 +138,15 @@ std::vector<Mistake> of_replicas() {
           [](Patient& p) { p.graph.nodes[addition_to(p, "grad." + kWqWeight)].args[2] = std::int64_t{2}; }),
       row(kAccumulate, "accumulation: gradients are divided by the microbatches",
           scaled({"aten.div.Tensor", "loss", B}, 0.5)),
-      row(kAccumulate, "accumulation: the loss is that of the last microbatch",
+      row(kLast, "accumulation: the loss is that of the last microbatch",
           [](Patient& p) { p.skip(addition_to(p, "loss_sum"), 1); }),
-      row(kUpdate, "accumulation: a sum is not cleared", keep_sum),
+      row(kLast, "accumulation: a sum is not cleared", keep_sum),
       row(kAccumulate, "loss: divided by the tokens of the rank's own documents",
           left_out({kReduce, "loss", F, 0})),
       row(kAccumulate, "loss: divided by the tokens of one replica",
           over({kReduce, "loss", F, 0}, "dp_shard")),
-      row(kUpdate, "gradient norm: counts each replica", skipped({"aten.div.Scalar", "gradient_norm", U})),
-      row(kUpdate, "gradient norm: is that of dp_shard, divided by replicas",
+      row(kLast, "gradient norm: counts each replica", skipped({"aten.div.Scalar", "gradient_norm", U})),
+      row(kLast, "gradient norm: is that of dp_shard, divided by replicas",
           over({kReduce, "gradient_norm", U}, "dp_shard")),
   };
 }

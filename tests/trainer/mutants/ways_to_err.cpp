@@ -149,7 +149,7 @@ void exchange_biases(Patient& p) {
 
 NodeIndex addition_to(const Patient& p, std::string_view sum) {
   for (NodeIndex i = 0; i < p.graph.node_count(); ++i)
-    if (p.graph.nodes[i].module == "accumulate" && ir::operand(p.graph.nodes[i], 0) == input(p, sum))
+    if (p.graph.nodes[i].op == "aten.add.Tensor" && ir::operand(p.graph.nodes[i], 0) == input(p, sum))
       return i;
   throw std::runtime_error(p.graph.name + " adds nothing to " + std::string(sum));
 }
