@@ -395,28 +395,3 @@ TEST_CASE("a file that cannot be read is named") {
   CHECK_THAT(message_of(std::string((1 << 20) + 1, '#')), ContainsSubstring("it is larger than 1 MiB"));
   CHECK(message_of(std::string(1 << 20, '#')).empty());
 }
-
-TEST_CASE("a time limit within its margin is refused") {
-  const std::string rule =
-      "must be above job.time_margin_seconds = 120, since the run saves and ends that long before its limit; "
-      "lower the margin, or raise the limit";
-  CHECK(message_of("[job]\ntime_limit_seconds = 60\n", {}) ==
-        "x.toml:2:1: job.time_limit_seconds = 60: " + rule);
-  CHECK_NOTHROW(rondo::load_text("[job]\ntime_limit_seconds = 60\ntime_margin_seconds = 20\n"));
-}
-
-TEST_CASE("folders of a run that leave it, and a root folder as a run's, are refused") {
-  check_all({
-      {"[metrics]\nsave_tb_folder = \"../tb\"\n",
-       {},
-       "x.toml:2:1: metrics.save_tb_folder = \"../tb\": must be a folder below job.dump_folder"},
-      {"[checkpoint]\nfolder = \"./.\"\nenable = true\n",
-       {},
-       "x.toml:2:1: checkpoint.folder = \"./.\": must be a folder below job.dump_folder, not the folder "
-       "itself"},
-      {"[job]\ndump_folder = \"//..\"\n",
-       {},
-       "x.toml:2:1: job.dump_folder = \"//..\": must be a folder of the run, not the root folder"},
-  });
-  CHECK_NOTHROW(rondo::load_text("[job]\ndump_folder = \"/tmp\"\n"));
-}
