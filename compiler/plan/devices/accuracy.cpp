@@ -13,8 +13,8 @@ constexpr std::array<Accuracy, 7> kAccuracies = {{
     {"tensor parallelism", 32},
     {"float8", 20},
     {"rows of 32,768 tokens and more", 51},
-    {"pipelines", 29},
-    {"models with experts", 67},
+    {"pipelines", 49},
+    {"models with experts", 55},
 }};
 
 }  // namespace
