@@ -25,8 +25,8 @@ constexpr std::string_view kSplit = "aten.split_with_sizes.default";
 
 ValueId first_operand(const Node& node) { return operand(node, 0); }
 
-// True where a gather depends on the parameter, and else on what is computed from parameters alone,
-// so that it can move up.
+// Returns whether a gather can move up: its operand is made from its parameter on this rank, by nodes
+// whose other operands are made from parameters before any gather.
 bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters,
                        const IdMap<bool>& of_parameters, const DefUse& def_use, NodeIndex start) {
   ValueId id = first_operand(graph.nodes[start]);
@@ -98,11 +98,7 @@ class Bucketing {
     replace_uses(graph_, replacement_);
     std::vector<bool> keep(graph_.nodes.size(), true);
     for (NodeIndex i : dropped_) keep[i] = false;
-    std::vector<Place> places;
-    for (std::size_t i = 0; i < keep.size(); ++i)
-      if (keep[i]) places.push_back(places_[i]);
-    keep_nodes(graph_, keep);
-    add_and_reorder(graph_, std::move(places), std::move(new_nodes_), new_places_);
+    keep_add_and_reorder(graph_, keep, places_, std::move(new_nodes_), new_places_);
   }
 
  private:

@@ -75,4 +75,13 @@ void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> nodes,
   reorder(graph, places);
 }
 
+void keep_add_and_reorder(Graph& graph, const std::vector<bool>& keep, const IdMap<Place>& places,
+                          std::vector<Node> nodes, const std::vector<Place>& node_places) {
+  IdMap<Place> kept;
+  for (std::size_t i = 0; i < keep.size(); ++i)
+    if (keep[i]) kept.push_back(places[i]);
+  keep_nodes(graph, keep);
+  add_and_reorder(graph, std::move(kept), std::move(nodes), node_places);
+}
+
 }  // namespace rondo::ir

@@ -28,6 +28,11 @@ void reorder(Graph& graph, const IdMap<Place>& places);
 void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> nodes,
                      const std::vector<Place>& node_places);
 
+// The same, after it removes the nodes whose flag is false. `places` and `keep`: one each of the
+// existing nodes.
+void keep_add_and_reorder(Graph& graph, const std::vector<bool>& keep, const IdMap<Place>& places,
+                          std::vector<Node> nodes, const std::vector<Place>& node_places);
+
 // Returns the places of the current order.
 IdMap<Place> present_places(const Graph& graph);
 

@@ -287,11 +287,7 @@ class LinearMerger {
     replace_uses(graph_, replacement);
     for (Node& node : new_nodes_)
       for_each_operand(node, [&](ValueId& id) { id = replacement[id] == kNoValue ? id : replacement[id]; });
-    IdMap<Place> places;
-    for (std::size_t i = 0; i < keep_.size(); ++i)
-      if (keep_[i]) places.push_back(places_[i]);
-    keep_nodes(graph_, keep_);
-    add_and_reorder(graph_, std::move(places), std::move(new_nodes_), new_places_);
+    keep_add_and_reorder(graph_, keep_, places_, std::move(new_nodes_), new_places_);
   }
 
   Graph& graph_;

@@ -268,11 +268,7 @@ class QuantizeBeforeGather {
     IdMap<ValueId> replacement(graph_.values.size(), kNoValue);
     for (const auto& [old, by] : replaced_) replacement[old] = by;
     replace_uses(graph_, replacement);
-    IdMap<Place> places;
-    for (std::size_t i = 0; i < keep_.size(); ++i)
-      if (keep_[i]) places.push_back(places_[i]);
-    keep_nodes(graph_, keep_);
-    add_and_reorder(graph_, std::move(places), std::move(new_nodes_), new_places_);
+    keep_add_and_reorder(graph_, keep_, places_, std::move(new_nodes_), new_places_);
   }
 
   Graph& graph_;
