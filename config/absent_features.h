@@ -1,4 +1,4 @@
-// What Rondo does not do, and what to do instead. `rondo help WORD` and docs/features.md have it.
+// Lists what Rondo does not do, and what to do instead, for `rondo help WORD` and docs/features.md.
 #pragma once
 
 #include <span>

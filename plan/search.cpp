@@ -305,7 +305,8 @@ class Search {
     list.push_back(way);
   }
 
-  // Keeps the fastest ways, and of the others two with the fewest flags.
+  // Shortens a list to `most` ways: all but two are the fastest, and two of the rest have the fewest
+  // flags.
   static void shorten(std::vector<Way>& list, std::size_t most) {
     constexpr std::size_t kSimple = 2;
     if (list.size() <= most || most < kSimple) {

@@ -40,7 +40,7 @@ class CollectiveCutter {
 
   // Returns the cut of the collective that starts at a node, or nothing if `pieces` do not divide
   // it into multiples of kRowsOrColumnsOfPieces. Adds the values of the new nodes to the graph.
-  // With one piece, returns a cut for every collective that can be cut.
+  // Returns a cut with one piece for every collective that can be cut.
   //
   // A gather can be cut if products of its phase read it as their left operand, in float8 with a
   // scale for each row. A reduce-scatter can be cut if it sums products, or sums of products, that

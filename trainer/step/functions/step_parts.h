@@ -46,7 +46,7 @@ struct StepContext {
   bool is_bounded() const { return options.sharding.experts.is_bounded(); }
   // Whether microbatches accumulate unsharded gradients.
   bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
-  // Whether ranks add up the sums over microbatches before an update.
+  // Returns whether sums over microbatches are reduced over shards or replicas before an update.
   bool reduces_sums() const;
 };
 using StepContextPtr = std::shared_ptr<const StepContext>;
