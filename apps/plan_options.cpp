@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/worker_options.h"
+#include "config/derived/batch.h"
 #include "config/derived/layout.h"
 #include "config/load.h"
 #include "parallel/pipeline/picture.h"
@@ -97,8 +98,9 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   if (!options.picture.empty()) {
     if (const std::string rule = pipeline::broken_picture_name(options.picture); !rule.empty())
       flags.fail({flags.as_given("--write") + " " + rule});
-    if (!options.config.parallelism.has_pipeline())
-      flags.fail({flags.as_given("--write") + " needs parallelism.pipeline_parallel_degree above 1"});
+    if (!follows_schedule(options.config))
+      flags.fail({flags.as_given("--write") + " needs parallelism.pipeline_parallel_degree or "
+                                              "parallelism.overlapped_microbatches above 1"});
   }
   resolve_layout(options.config, options.world);
   return options;

@@ -111,6 +111,11 @@ class Loader {
       if (given.from_flag && counts_in_pipelines(key) && !config_.parallelism.has_pipeline())
         config_.notes.push_back(
             fmt::format("without effect: {} (parallelism.pipeline_parallel_degree = 1)", key));
+    if (overlapped_microbatches(config_) > 1 && config_.parallelism.expert_parallel_degree > 1 &&
+        config_.parallelism.expert_parallel_comm_backend == ExpertExchange::exact_counts)
+      config_.notes.push_back(
+          "parallelism.overlapped_microbatches hides no exchange of experts by exact counts, for which the "
+          "host waits; parallelism.expert_parallel_comm_backend = \"static\" is hidden");
     if (std::string note = few_microbatches(config_, known_microbatches(config_)); !note.empty())
       config_.notes.push_back(std::move(note));
     for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));

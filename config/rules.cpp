@@ -96,8 +96,21 @@ void check_lengths(Rules& rules, const JobConfig& config) {
 // Checks what holds for any number of ranks; resolve_layout checks the rest.
 void check_batch(Rules& rules, const JobConfig& config) {
   const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
-  const std::int64_t microbatch = microbatch_size(config);
-  rules.require(local % microbatch == 0,
+  const std::int64_t microbatch = microbatch_size(config), overlapped = overlapped_microbatches(config);
+  rules.require(
+      local % overlapped == 0,
+      {"parallelism.overlapped_microbatches", "compile.ep_overlap.enabled", "training.local_batch_size"},
+      fmt::format("training.local_batch_size = {} must be a multiple of the overlapped "
+                  "microbatches, {}: each has whole sequences",
+                  local, overlapped));
+  rules.require(
+      !config.parallelism.has_pipeline() ||
+          (config.parallelism.overlapped_microbatches == 1 && !config.ep_overlap.enabled),
+      {"parallelism.overlapped_microbatches", "compile.ep_overlap.enabled",
+       "parallelism.pipeline_parallel_degree"},
+      "overlapped microbatches are of runs without a pipeline; in a pipeline the schedule DualPipeV "
+      "overlaps them (parallelism.pipeline_parallel_schedule)");
+  rules.require(local % microbatch == 0 || overlapped > 1,
                 {"parallelism.pipeline_parallel_microbatch_size", "training.local_batch_size"},
                 fmt::format("parallelism.pipeline_parallel_microbatch_size = {} must divide "
                             "training.local_batch_size = {}: a microbatch has whole sequences",

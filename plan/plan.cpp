@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compiler/plan/report/memory_timeline.h"
+#include "config/derived/batch.h"
 #include "config/derived/compile_options.h"
 #include "config/derived/float8.h"
 #include "models/parts/decoder.h"
@@ -97,10 +98,13 @@ void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_giv
   const std::string& file = p.pipeline_parallel_schedule_csv;
   const std::vector<std::int64_t> places = plan.layout.mesh.members(plan.rank, Axis::pp);
   const auto place = [&](std::int64_t rank) { return places[static_cast<std::size_t>(rank)]; };
-  plan.pipeline = plan_pipeline(ranks, file.empty() ? p.pipeline_parallel_schedule : file, estimate,
-                                [&](double bytes, std::int64_t from, std::int64_t to) {
-                                  return ir::message_seconds(bytes, place(from), place(to), *plan.device);
-                                });
+  const std::string schedule = !p.has_pipeline() ? "of one stage"
+                               : file.empty()    ? p.pipeline_parallel_schedule
+                                                 : file;
+  plan.pipeline =
+      plan_pipeline(ranks, schedule, estimate, [&](double bytes, std::int64_t from, std::int64_t to) {
+        return ir::message_seconds(bytes, place(from), place(to), *plan.device);
+      });
   std::size_t shown = plan.pipeline->busiest();
   if (rank_is_given)
     shown = static_cast<std::size_t>(plan.layout.mesh.coordinate(plan.rank, Axis::pp));
@@ -214,7 +218,7 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
       estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));
   std::optional<StepProgram> whole;
   std::optional<PipelineRanks> ranks;
-  if (config.parallelism.has_pipeline()) {
+  if (follows_schedule(config)) {
     request.traces = nullptr;  // functions of different ranks share names
     ranks.emplace(config, plan.layout, plan.rank, model, request);
     for (const StepProgram& kind : ranks->kinds()) add_times(kind, plan.times);

@@ -233,11 +233,6 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
   const pipeline::Program& program = pipeline.layout.program;
   const std::vector<pipeline::Edge>& edges = pipeline.layout.proof.edges;
   const auto [least, most] = std::minmax_element(pipeline.bytes.begin(), pipeline.bytes.end());
-  const auto [few, many] = std::minmax_element(
-      edges.begin(), edges.end(),
-      [](const pipeline::Edge& a, const pipeline::Edge& b) { return a.messages < b.messages; });
-  double slowest = 0;
-  for (const double message : pipeline.times.messages) slowest = std::max(slowest, message);
   lines.add("");
   lines.add("pipeline {}: {}", pipeline.schedule, shape_text(program));
   lines.add("  {:<22}{}", "layers", print_layout(pipeline.layers()));
@@ -254,6 +249,12 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
     lines.add("    {:<20}{:>9.3f} GiB on the fullest rank, {}; {:.1f} ms a step",
               fmt::format("at most {} of a stage", limit.most), gib(limit.bytes),
               limit.bytes <= p.usable_bytes ? "fits" : "does not fit", limit.step_s * 1e3);
+  if (edges.empty()) return;
+  const auto [few, many] = std::minmax_element(
+      edges.begin(), edges.end(),
+      [](const pipeline::Edge& a, const pipeline::Edge& b) { return a.messages < b.messages; });
+  double slowest = 0;
+  for (const double message : pipeline.times.messages) slowest = std::max(slowest, message);
   lines.add("  {:<22}{:>12}, {:.2f} ms", "message", size_text(pipeline.message_bytes), slowest * 1e3);
   lines.add("  {:<22}{:>9} on each of {} edges, {} at most", "messages",
             few->messages == many->messages ? grouped(few->messages)

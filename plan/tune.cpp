@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/plan/matmul_products.h"
+#include "config/derived/batch.h"
 #include "config/derived/layout.h"
 #include "ops/matmul/matmul.h"
 #include "plan/pipeline_plan.h"
@@ -37,7 +38,7 @@ std::vector<CountedProduct> products_of_job(const JobConfig& config, std::int64_
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
   const CompileRequest request = compile_request(config, TargetDevice::cuda, {});
   std::vector<CountedProduct> counted;
-  if (config.parallelism.has_pipeline()) {
+  if (follows_schedule(config)) {
     const PipelineRanks ranks(config, layout, 0, model, request);
     for (const StepProgram& kind : ranks.kinds()) count_products(kind, counted);
   } else {

@@ -1,5 +1,7 @@
 #include "config/derived/batch.h"
 
+#include <algorithm>
+
 namespace rondo {
 
 ContextBalance context_balance(const Parallelism& p) {
@@ -13,9 +15,26 @@ std::int64_t global_batch_size(const Training& training, std::int64_t data_paral
                                           : training.global_batch_size;
 }
 
+std::int64_t overlapped_microbatches(const JobConfig& config) {
+  if (config.parallelism.has_pipeline()) return 1;
+  const std::int64_t halves = config.ep_overlap.enabled ? 2 : 1;
+  return std::max(halves, config.parallelism.overlapped_microbatches);
+}
+
+bool follows_schedule(const JobConfig& config) {
+  return config.parallelism.has_pipeline() || overlapped_microbatches(config) > 1;
+}
+
 std::int64_t microbatch_size(const JobConfig& config) {
   const Parallelism& p = config.parallelism;
-  return p.has_pipeline() ? p.pipeline_parallel_microbatch_size : config.training.local_batch_size;
+  return p.has_pipeline()
+             ? p.pipeline_parallel_microbatch_size
+             : std::max<std::int64_t>(1, config.training.local_batch_size / overlapped_microbatches(config));
+}
+
+const char* microbatch_key(const JobConfig& config) {
+  if (config.parallelism.has_pipeline()) return "parallelism.pipeline_parallel_microbatch_size";
+  return follows_schedule(config) ? "parallelism.overlapped_microbatches" : "training.local_batch_size";
 }
 
 std::optional<std::int64_t> known_microbatches(const JobConfig& config) {

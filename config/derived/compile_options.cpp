@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "config/derived/batch.h"
 #include "parallel/mesh.h"
 
 namespace rondo {
@@ -19,7 +20,8 @@ MemoryPolicy memory_policy(const JobConfig& config) {
 ReshardAfterForward reshard_after_forward(const JobConfig& config) {
   const Parallelism& p = config.parallelism;
   const bool by_default = p.fsdp_reshard_after_forward == ReshardAfterForward::all_but_last;
-  return p.has_pipeline() && by_default ? ReshardAfterForward::never : p.fsdp_reshard_after_forward;
+  if (!by_default || !follows_schedule(config)) return p.fsdp_reshard_after_forward;
+  return p.has_pipeline() ? ReshardAfterForward::never : ReshardAfterForward::always;
 }
 
 std::optional<std::int64_t> loss_chunks(const JobConfig& config) {

@@ -89,10 +89,7 @@ std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegree
     const std::string rule = broken_exchange(shared, degrees);
     require(rule.empty(), {kContext, "parallelism.context_parallel_rotate_method", "model.name"}, rule);
   }
-  check_tokens("training",
-               config.parallelism.has_pipeline() ? "parallelism.pipeline_parallel_microbatch_size"
-                                                 : "training.local_batch_size",
-               microbatch_size(config), config.training.seq_len);
+  check_tokens("training", microbatch_key(config), microbatch_size(config), config.training.seq_len);
   if (config.validation.enable)
     check_tokens("validation", "validation.local_batch_size", config.validation.local_batch_size,
                  config.validation.seq_len);

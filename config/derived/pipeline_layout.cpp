@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/derived/batch.h"
 #include "config/derived/compile_options.h"
 #include "config/schema/value_checks.h"
 #include "parallel/pipeline/csv.h"
@@ -78,6 +79,32 @@ std::vector<StagePart> parts_of(const std::vector<StageLayers>& stages) {
   return parts;
 }
 
+// What the bodies of a stage cannot do.
+std::vector<BrokenRule> broken_features(const JobConfig& config, const std::string& key,
+                                        const std::string& schedule) {
+  std::vector<BrokenRule> broken;
+  if (memory_policy(config) == MemoryPolicy::sac_and_offload)
+    broken.push_back({{"compile.memory_policy", "activation_checkpoint.mode", key},
+                      schedule + " holds activations of several microbatches and cannot offload them to host "
+                                 "memory; set compile.memory_policy = \"default\" or \"full\""});
+  const Parallelism& p = config.parallelism;
+  if (p.expert_capacity_factor != 0 && p.expert_overflow == ExpertOverflow::repeat)
+    broken.push_back({{"parallelism.expert_overflow", "parallelism.expert_capacity_factor", key},
+                      schedule + " cannot repeat a step whose experts overflow; set "
+                                 "parallelism.expert_overflow = \"skip\" or \"drop\", or "
+                                 "parallelism.expert_capacity_factor = 0"});
+  return broken;
+}
+
+// Returns the whole model as a stage of its own, whose microbatches overlap.
+PipelineLayout one_stage(const JobConfig& config, std::int64_t microbatches) {
+  pipeline::Proven proven =
+      pipeline::lower_and_prove(pipeline::overlapped(static_cast<std::int32_t>(microbatches)));
+  return {{{0, layers_of(config), /*embedding=*/true, /*head=*/true}},
+          std::move(proven.lowered),
+          std::move(proven.proof)};
+}
+
 class Division {
  public:
   Division(const JobConfig& config, std::optional<std::int64_t> microbatches)
@@ -113,14 +140,8 @@ class Division {
             {kDegree, "model.tie_embeddings", "model.flavor", "model.name"},
             "tied embeddings would be on both the first and the last stage; set model.tie_embeddings = "
             "false, or parallelism.pipeline_parallel_degree = 1");
-    require(memory_policy(config_) != MemoryPolicy::sac_and_offload,
-            {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
-            "a pipeline holds activations of many microbatches and cannot offload them to host memory; set "
-            "compile.memory_policy = \"default\" or \"full\"");
-    require(p_.expert_capacity_factor == 0 || p_.expert_overflow != ExpertOverflow::repeat,
-            {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", kDegree},
-            "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
-            "\"skip\" or \"drop\", or parallelism.expert_capacity_factor = 0");
+    for (BrokenRule& rule : broken_features(config_, kDegree, "a pipeline"))
+      broken_.push_back(std::move(rule));
   }
 
   void read_schedule() {
@@ -302,7 +323,8 @@ class Division {
 }  // namespace
 
 std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Layout& layout) {
-  if (!config.parallelism.has_pipeline()) return std::nullopt;
+  if (!follows_schedule(config)) return std::nullopt;
+  if (!config.parallelism.has_pipeline()) return one_stage(config, layout.microbatches);
   Division division(config, layout.microbatches);
   if (!division.broken().empty()) throw Error(ExitCode::config, division.broken()[0].rule);
   return std::move(division).layout();
@@ -316,8 +338,15 @@ std::string fingerprint(const PipelineLayout& layout) {
 }
 
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches) {
-  if (!config.parallelism.has_pipeline()) return {};
-  return Division(config, microbatches).broken();
+  if (config.parallelism.has_pipeline()) return Division(config, microbatches).broken();
+  if (!follows_schedule(config)) return {};
+  std::vector<BrokenRule> broken =
+      broken_features(config, microbatch_key(config), "a step of overlapped microbatches");
+  if (microbatches.value_or(1) > pipeline::kMostMicrobatches)
+    broken.push_back({{"training.global_batch_size", microbatch_key(config)},
+                      fmt::format("a step has {} microbatches, and must have at most {}", *microbatches,
+                                  pipeline::kMostMicrobatches)});
+  return broken;
 }
 
 std::string few_microbatches(const JobConfig& config, std::optional<std::int64_t> microbatches) {

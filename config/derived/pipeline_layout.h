@@ -2,6 +2,9 @@
 // rank in a step. A function of the configuration and the number of microbatches, so it is equal on
 // all ranks.
 //
+// A run without a pipeline whose microbatches overlap (parallelism.overlapped_microbatches) is a
+// pipeline of one rank with one stage, the whole model.
+//
 // A step is one pass of the schedule over its global_batch_size / (data-parallel degree *
 // pipeline_parallel_microbatch_size) microbatches. Microbatch m has the same rows as accumulation
 // microbatch m of a run without a pipeline whose local_batch_size is the microbatch size
@@ -27,7 +30,7 @@ struct PipelineLayout {
   pipeline::Proof proof;
 };
 
-// Returns nullopt with pipeline_parallel_degree 1. Throws Error(config) for the first of
+// Returns nullopt if a step follows no schedule (config/derived/batch.h). Throws Error(config) for the first of
 // broken_pipeline, or if the program of a CSV file cannot be proven.
 std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Layout& layout);
 
@@ -36,7 +39,7 @@ std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Lay
 std::string fingerprint(const PipelineLayout& layout);
 
 // Returns the broken rules of schedule and stages; with `microbatches` also whether the schedule
-// accepts that number. Reads and proves a CSV file. Empty with pipeline_parallel_degree 1.
+// accepts that number. Reads and proves a CSV file. Empty if a step follows no schedule.
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches);
 
 // Returns a warning if there are fewer microbatches than stages, or "".

@@ -235,6 +235,14 @@ const Fields& Compile::fields() {
   return list;
 }
 
+const Fields& EpOverlap::fields() {
+  static const Fields list = {
+      field("enabled", &EpOverlap::enabled,
+            "torchtitan's name for parallelism.overlapped_microbatches = 2, unless that key has more"),
+  };
+  return list;
+}
+
 const Fields& Checkpoint::fields() {
   using C = Checkpoint;
   static const Fields list = {
@@ -352,6 +360,7 @@ const std::vector<Section>& sections() {
       section("parallelism", "how ranks divide the work", &JobConfig::parallelism),
       section("activation_checkpoint", "recomputation of activations", &JobConfig::activation_checkpoint),
       section("compile", "recorded graph, passes and executor", &JobConfig::compile),
+      section("compile.ep_overlap", "overlap of expert exchanges, torchtitan's key", &JobConfig::ep_overlap),
       section(
           "checkpoint", "saving and resuming", &JobConfig::checkpoint,
           +[](const Checkpoint& c) { return !c.enable; }),

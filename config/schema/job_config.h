@@ -109,6 +109,12 @@ struct Compile {
   static const Fields& fields();
 };
 
+// torchtitan's overlap of expert exchanges. true: at least two overlapped microbatches.
+struct EpOverlap {
+  bool enabled = false;
+  static const Fields& fields();
+};
+
 struct Checkpoint {
   bool enable = false;
   std::string folder = "checkpoint";  // below job.dump_folder
@@ -158,6 +164,7 @@ struct JobConfig {
   Parallelism parallelism;
   ActivationCheckpoint activation_checkpoint;
   Compile compile;
+  EpOverlap ep_overlap;
   Checkpoint checkpoint;
   Metrics metrics;
   Profiling profiling;

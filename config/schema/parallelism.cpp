@@ -83,6 +83,11 @@ const Fields& Parallelism::fields() {
       field("pipeline_parallel_expert_parallel_overlap", &P::pipeline_parallel_expert_parallel_overlap,
             "run a forward and a backward paired by the schedule (DualPipeV, OVERLAP_F_B of a CSV) as one "
             "graph that overlaps computation and communication; false: run them one after the other"),
+      field("overlapped_microbatches", &P::overlapped_microbatches,
+            "microbatches into which a rank without a pipeline divides its local batch; the forward of each "
+            "runs with the backward of the one before, so that one computes while the other exchanges "
+            "tokens; 1: one after the other",
+            {.minimum = 1, .maximum = 1 << 20, .unit = "microbatches"}),
       field("expert_parallel_degree", &P::expert_parallel_degree,
             "adjacent ranks of a replica that divide the experts",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),

@@ -38,6 +38,7 @@ struct Parallelism {
   std::vector<std::string> module_fqns_per_model_part;  // per stage: "tok_embeddings+layers.0"
   std::string pipeline_parallel_layout;
   bool pipeline_parallel_expert_parallel_overlap = true;  // run paired actions as one graph
+  std::int64_t overlapped_microbatches = 1;               // without a pipeline; read config/derived/batch.h
   bool has_pipeline() const { return pipeline_parallel_degree > 1; }
   bool exchanges_heads() const { return context_parallel_rotate_method == ContextExchange::all_to_all; }
   static const Fields& fields();

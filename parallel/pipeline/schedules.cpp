@@ -280,6 +280,14 @@ Program dual_pipe_v(const PipelineShape& shape) {
   });
 }
 
+Program overlapped(std::int32_t microbatches) {
+  return filled({1, 1, microbatches}, StageStyle::loop, [&](std::int32_t, RankActions& actions) {
+    actions.forward(0);
+    for (std::int32_t m = 1; m < microbatches; ++m) actions.forward_with_backward(0, 0);
+    actions.backward(0);
+  });
+}
+
 const std::vector<Schedule>& schedules() {
   constexpr std::int32_t any = kMostStages;
   static const std::vector<Schedule> list = {

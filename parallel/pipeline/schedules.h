@@ -32,6 +32,10 @@ Program interleaved_zero_bubble(const PipelineShape& shape);
 Program zbv_zero_bubble(const PipelineShape& shape);
 Program dual_pipe_v(const PipelineShape& shape);
 
+// One rank with one stage: each forward but the first runs with the backward of the microbatch
+// before. Not in schedules(): it divides no layers.
+Program overlapped(std::int32_t microbatches);
+
 struct Schedule {
   std::string name;
   StageStyle style;

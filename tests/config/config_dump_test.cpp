@@ -110,6 +110,8 @@ JobConfig random_config(unsigned seed) {
   config.compile.tensor_parallel_pieces = 0;
   config.parallelism.expert_parallel_degree = config.parallelism.expert_tensor_parallel_degree = 1;
   config.parallelism.context_parallel_degree = config.parallelism.pipeline_parallel_degree = 1;
+  config.parallelism.overlapped_microbatches = 1;
+  config.ep_overlap.enabled = false;
   config.checkpoint.enable = true;
   config.checkpoint.folder = "checkpoint";
   config.checkpoint.load_only = config.checkpoint.initial_load_in_hf = config.checkpoint.last_save_in_hf =

@@ -25,7 +25,8 @@ Words flags_of(const Words& words) {
     flags.push_back(word.starts_with("--")
                         ? word
                         : (word.find("_parallel_") == word.npos && !word.starts_with("module_fqns") &&
-                                   !word.starts_with("fsdp") && !word.starts_with("expert")
+                                   !word.starts_with("fsdp") && !word.starts_with("expert") &&
+                                   !word.starts_with("overlapped")
                                ? "--parallelism.pipeline_parallel_"
                                : "--parallelism.") +
                               word);
@@ -330,6 +331,41 @@ TEST_CASE("what a pipeline cannot do is refused, and a pipeline gathers its weig
   CHECK(reshard({}) == ReshardAfterForward::all_but_last);
   CHECK(reshard({"degree=2"}) == ReshardAfterForward::never);
   CHECK(reshard({"degree=2", "fsdp_reshard_after_forward=always"}) == ReshardAfterForward::always);
+}
+
+TEST_CASE("overlapped microbatches are one stage on each rank, and divide its local batch") {
+  const Words two = {"overlapped_microbatches=2"}, by_torchtitan = {"--compile.ep_overlap.enabled=true"};
+  for (const Words& words : {two, by_torchtitan}) {
+    const JobConfig config = load_config(flags_of(words));
+    CHECK(resolve_layout(config, 2).microbatch_size == 4);
+    CHECK(layout_of(words).program.microbatches == 2);
+    CHECK(stages_of(words) == "Et*6L");
+    CHECK(reshard_after_forward(config) == ReshardAfterForward::always);
+  }
+  CHECK(layout_of({"overlapped_microbatches=4", "--training.global_batch_size=32"}).program.microbatches ==
+        8);
+  CHECK(load_config(flags_of({"--model.name=deepseek_v3", "expert_parallel_degree=2",
+                              "expert_parallel_comm_backend=standard", "overlapped_microbatches=2"}))
+            .notes.size() == 1);
+}
+
+TEST_CASE("overlapped microbatches that cannot be are refused") {
+  CHECK_THAT(
+      message({"overlapped_microbatches=3"}),
+      ContainsSubstring("--parallelism.overlapped_microbatches=3: training.local_batch_size = 8 must be "
+                        "a multiple of the overlapped microbatches, 3: each has whole sequences"));
+  CHECK_THAT(message({"overlapped_microbatches=16"}), ContainsSubstring("must be a multiple"));
+  CHECK_THAT(message({"overlapped_microbatches=2", "degree=2"}),
+             ContainsSubstring("are of runs without a pipeline"));
+  CHECK_THAT(message({"--compile.ep_overlap.enabled=true", "degree=2"}),
+             ContainsSubstring("are of runs without a pipeline"));
+  CHECK_THAT(
+      message({"overlapped_microbatches=2", "--compile.memory_policy=sac_and_offload"}),
+      ContainsSubstring("a step of overlapped microbatches holds activations of several microbatches"));
+  CHECK_THAT(
+      message({"overlapped_microbatches=2", "--model.name=deepseek_v3", "expert_capacity_factor=1.5"}),
+      ContainsSubstring("a step of overlapped microbatches cannot repeat a step whose experts overflow"));
+  CHECK_THAT(message({"--compile.ep_overlap.chunk_dim=seq"}), ContainsSubstring("halves of the batch"));
 }
 
 }  // namespace

@@ -118,6 +118,48 @@ TEST_CASE("a merged forward and backward takes the time of its own graph") {
   }
 }
 
+// Returns the plan of a step of eight sequences a rank, on two nodes.
+JobPlan plan_of_experts(const std::vector<std::string>& flags) {
+  std::vector<std::string> words = {"--model.name=deepseek_v3",
+                                    "--model.flavor=16B",
+                                    "--model.n_layers=4",
+                                    "--training.seq_len=4096",
+                                    "--training.global_batch_size=128",
+                                    "--activation_checkpoint.mode=full",
+                                    "--parallelism.expert_parallel_degree=16"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return plan_job(load_config(words, TargetDevice::cuda), 16, 0, *ir::find_device_model("h100"));
+}
+const std::string kSequences = "--training.local_batch_size=";
+const std::string kOverlapped = "--parallelism.overlapped_microbatches=";
+
+TEST_CASE("exchanges of experts hide behind other microbatches") {
+  const auto exposed_s = [](const JobPlan& plan) {
+    double seconds = 0;
+    for (const auto& [key, totals] : plan.step.collectives)
+      if (key.second == "ep") seconds += totals.exposed_s;
+    return seconds;
+  };
+  const JobPlan in_turn = plan_of_experts({kSequences + "2"}),
+                overlapped = plan_of_experts({kSequences + "8", kOverlapped + "4"});
+  CHECK(exposed_s(overlapped) < 0.55 * exposed_s(in_turn));
+  CHECK(overlapped.tokens_per_s() > 1.02 * in_turn.tokens_per_s());
+}
+
+TEST_CASE("overlapped microbatches gather weights once a step if they are kept") {
+  const auto gathered = [](const JobPlan& plan) {
+    double bytes = 0;
+    for (const auto& [key, totals] : plan.step.collectives)
+      if (key.first == ir::CollectiveKind::all_gather && key.second != "ep") bytes += totals.bytes;
+    return bytes;
+  };
+  const JobPlan in_turn = plan_of_experts({kSequences + "2"}),
+                overlapped = plan_of_experts(
+                    {kSequences + "8", kOverlapped + "4", "--parallelism.fsdp_reshard_after_forward=never"});
+  CHECK(gathered(overlapped) < 0.2 * gathered(in_turn));
+  CHECK(overlapped.memory.total_bytes() > in_turn.memory.total_bytes());
+}
+
 TEST_CASE("ranks with equal stages are compiled once, and have the memory of their own functions") {
   const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "DualPipeV", "Interleaved1F1B");
   const bool two = std::string(schedule) != "1F1B";

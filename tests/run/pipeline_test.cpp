@@ -39,7 +39,7 @@ TEST_CASE("pipelines of Llama 3 have the bits of accumulation, resume it and are
   CHECK(place.metrics("accumulated").front().at("grad_norm") > 1);  // above training.max_norm: clipped
 }
 
-TEST_CASE("a pipeline of DeepSeek-V3 with expert parallelism in bf16 has the bits of accumulation") {
+TEST_CASE("a pipeline and overlapped microbatches of DeepSeek-V3 in bf16 have the bits of accumulation") {
   const Place place(kTinyDeepSeek);
   const Words flags =
       layers(4) + Words{"--parallelism.expert_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
@@ -47,6 +47,12 @@ TEST_CASE("a pipeline of DeepSeek-V3 with expert parallelism in bf16 has the bit
   place.play(2, "accumulated", flags + accumulates(2));
   place.play(4, "DualPipeV", flags + pipelines(2) + schedule("DualPipeV"));
   check_equals(place, "accumulated", "DualPipeV");
+  const std::string sequences = fmt::format("{}", kMicrobatches);
+  place.play(2, "overlapped",
+             flags + kSavesEverySecond +
+                 Words{"--training.local_batch_size=" + sequences,
+                       "--parallelism.overlapped_microbatches=" + sequences});
+  check_equals(place, "accumulated", "overlapped");
 }
 
 TEST_CASE("a pipeline of gpt-oss with tensor parallelism has the bits of accumulation") {

@@ -1,6 +1,7 @@
 // Every schedule is proven in many shapes and has the time and memory of its paper.
 #include "parallel/pipeline/schedules.h"
 
+#include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -41,6 +42,17 @@ TEST_CASE("every schedule is proven in every shape, with buffers and without") {
     const Timeline timeline = simulate(lowered, {}, false);
     for (const double busy : timeline.busy) CHECK(busy == 3.0 * shape.stages_per_rank * shape.microbatches);
   });
+}
+
+TEST_CASE("each forward but the first of one stage runs with the backward of the microbatch before") {
+  for (const std::int32_t microbatches : {1, 2, 7}) {
+    const Proven proven = lower_and_prove(overlapped(microbatches));
+    const std::vector<Action>& actions = proven.lowered.ranks[0];
+    CHECK(std::count_if(actions.begin(), actions.end(), [](const Action& a) { return a.with_next; }) ==
+          microbatches - 1);
+    CHECK(proven.proof.messages == 0);
+    CHECK(proven.proof.in_flight.of_stage[0] == std::min(microbatches, 2));
+  }
 }
 
 TEST_CASE("stages are placed in loops, or in a V whose ends share rank 0") {

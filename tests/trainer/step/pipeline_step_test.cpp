@@ -12,6 +12,7 @@
 #include "compiler/trace/tracer.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/lower.h"
+#include "parallel/pipeline/schedules.h"
 #include "tests/trainer/step/small_job.h"
 
 namespace rondo {
@@ -46,13 +47,20 @@ struct PipelinedJob : SmallJob {
       : SmallJob(model, 1, with_microbatches(std::move(flags))) {}
   // The last stage has only the head.
   StepProgram compile_stages(ExecutorKind kind, const std::string& csv) const {
-    CompileRequest request = compile_request(config, TargetDevice::cpu, {});
-    request.executor = kind;
-    const std::vector<StagePart> parts = {{0, 2, true, false}, {2, 0, false, false}, {2, 1, false, true}};
-    return {make_pipeline_step(decoder, parts, {0, 1, 2}, options), schedule(csv), request, true};
+    return compile(kind, {{0, 2, true, false}, {2, 0, false, false}, {2, 1, false, true}}, {0, 1, 2}, csv);
   }
+  StepProgram compile_overlapped(ExecutorKind kind) const {
+    return compile(kind, {{0, 3, true, true}}, {0}, to_csv(pipeline::overlapped(kMicrobatches)));
+  }
+  using SmallJob::compile;
 
  private:
+  StepProgram compile(ExecutorKind kind, const std::vector<StagePart>& parts,
+                      const std::vector<std::int64_t>& of_rank, const std::string& csv) const {
+    CompileRequest request = compile_request(config, TargetDevice::cpu, {});
+    request.executor = kind;
+    return {make_pipeline_step(decoder, parts, of_rank, options), schedule(csv), request, true};
+  }
   static Flags with_microbatches(Flags flags) {
     flags.push_back(fmt::format("--training.global_batch_size={}", 2 * kMicrobatches));
     flags.emplace_back("--model.n_layers=3");
@@ -106,6 +114,23 @@ TEST_CASE("stages have the bits of the whole model, for any order of bodies and 
       INFO(fmt::format("{}, {} flags, executor {}: {}", model, flags.size(), static_cast<int>(kind), order));
       check_equal(train(job, job.compile_stages(kind, order)), expected);
     }
+  }
+}
+
+TEST_CASE("overlapped microbatches have the bits of microbatches one after the other, for every executor") {
+  cpu_memory::install();
+  const SmallJob::Flags flags =
+      GENERATE(SmallJob::Flags{"--parallelism.fsdp_reshard_after_forward=always"},
+               SmallJob::Flags{kBf16, kDocuments, "--parallelism.fsdp_reshard_after_forward=never",
+                               "--compile.memory_policy=default", "--parallelism.fsdp_gradient_sync=step"});
+  const PipelinedJob job("deepseek_v3", flags);
+  const Trained expected = train(job, job.compile(ExecutorKind::replay));
+  for (const ExecutorKind kind : {ExecutorKind::replay, ExecutorKind::interpreter, ExecutorKind::eager}) {
+    INFO(fmt::format("{} flags, executor {}", flags.size(), static_cast<int>(kind)));
+    const StepProgram overlapped = job.compile_overlapped(kind);
+    CHECK(overlapped.pipeline->pairs.size() == (kind == ExecutorKind::eager ? 0 : 1));
+    CHECK(overlapped.pipeline->stages[0].slots == 2);
+    check_equal(train(job, overlapped), expected);
   }
 }
 
