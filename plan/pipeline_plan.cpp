@@ -44,10 +44,14 @@ StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estima
     const CompiledStep* step = stage.body(body);
     return step != nullptr ? estimate(*step) : ir::StepEstimate{};
   };
+  ir::StepEstimate unshard = of(ir::Body::unshard);
+  if (stage.body(ir::Body::unshard_forward) != nullptr) {  // what the first forward takes longer
+    unshard = of(ir::Body::unshard_forward);
+    unshard.add(of(ir::Body::forward), -1);
+  }
   if (stage.body(ir::Body::backward_weight) == nullptr)
-    return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward), {}};
-  return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward_input),
-          of(ir::Body::backward_weight)};
+    return {unshard, of(ir::Body::forward), of(ir::Body::backward), {}};
+  return {unshard, of(ir::Body::forward), of(ir::Body::backward_input), of(ir::Body::backward_weight)};
 }
 
 // Returns how often a step runs each pair.

@@ -29,6 +29,8 @@ bool takes(Body body, Part part) {
   switch (body) {
     case Body::unshard:
       return part == Part::unshard;
+    case Body::unshard_forward:
+      return part == Part::unshard || part == Part::forward;
     case Body::forward:
       return part == Part::forward;
     case Body::backward:
@@ -61,8 +63,8 @@ class Cutter {
     divide();
     if (options_.divided_backward && options_.recompute_pending) choose_recomputed();
     std::vector<BodyGraph> bodies;
-    for (const Body body :
-         {Body::backward_weight, Body::backward_input, Body::backward, Body::forward, Body::unshard})
+    for (const Body body : {Body::backward_weight, Body::backward_input, Body::backward, Body::forward,
+                            Body::unshard_forward, Body::unshard})
       if (is_requested(body) && has_nodes(body)) bodies.push_back({body, build(body)});
     std::reverse(bodies.begin(), bodies.end());
     return bodies;
@@ -148,6 +150,8 @@ class Cutter {
       case Body::unshard:
       case Body::forward:
         return true;
+      case Body::unshard_forward:
+        return options_.unshard_forward && has_nodes(Body::unshard);
       case Body::backward:
         return options_.whole_backward;
       default:
@@ -300,8 +304,8 @@ class Cutter {
 }  // namespace
 
 std::string_view name_of(Body body) {
-  static constexpr std::array<std::string_view, 5> kNames = {"unshard", "forward", "backward",
-                                                             "backward_input", "backward_weight"};
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "unshard", "unshard_forward", "forward", "backward", "backward_input", "backward_weight"};
   return kNames[static_cast<std::size_t>(body)];
 }
 

@@ -9,6 +9,8 @@
 //
 //   unshard           values that depend on parameters alone: gathers, casts; once for all
 //                     microbatches
+//   unshard_forward   the same and the forward of the first microbatch, which computes while weights
+//                     are gathered
 //   forward
 //   backward          the whole backward, or the next two (Qi et al., "Zero Bubble Pipeline
 //                     Parallelism", 2024, arXiv 2401.10241)
@@ -26,7 +28,14 @@
 
 namespace rondo::ir {
 
-enum class Body : std::uint8_t { unshard, forward, backward, backward_input, backward_weight };
+enum class Body : std::uint8_t {
+  unshard,
+  unshard_forward,
+  forward,
+  backward,
+  backward_input,
+  backward_weight
+};
 std::string_view name_of(Body body);  // "backward_input"
 
 // Prefixes of the inputs that pass values between bodies: of all microbatches; of one microbatch
@@ -34,7 +43,8 @@ std::string_view name_of(Body body);  // "backward_input"
 inline constexpr std::string_view kUnsharded = "unsharded.", kSaved = "saved.", kPending = "pending.";
 
 struct CutOptions {
-  bool unshard = false;  // as a body of its own
+  bool unshard = false;          // as a body of its own
+  bool unshard_forward = false;  // also with a forward; requires `unshard`
   bool whole_backward = true, divided_backward = false;
   // Makes backward_weight recompute cheap values where that leaves fewer bytes pending. The choice
   // is a minimum cut. Its sink are the values that backward_weight reads. Its sources are results

@@ -16,10 +16,13 @@ namespace {
 
 using pipeline::ActionType;
 
-// Returns the cut into the bodies that the actions of a stage run.
-ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t stage,
+// Returns the cut into the bodies that the actions of a stage run. A stage with the embedding waits for
+// no other stage while its weights are gathered, so its first forward gathers them.
+ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t stage, bool embedding,
                       const CompileOptions& options) {
-  ir::CutOptions cut{.unshard = options.reshard_after_forward == ReshardAfterForward::never,
+  const bool unshard = options.reshard_after_forward == ReshardAfterForward::never;
+  ir::CutOptions cut{.unshard = unshard,
+                     .unshard_forward = unshard && embedding,
                      .whole_backward = false,
                      .divided_backward = false,
                      .recompute_pending = options.memory_policy != MemoryPolicy::none,
@@ -198,7 +201,8 @@ CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, con
     if (request.executor == ExecutorKind::eager)
       compiled.accumulate.emplace(stage.accumulate, request);
     else
-      cut.push_back(cut_function(stage.accumulate, request, cut_of(actions, stage.stage, request.options)));
+      cut.push_back(cut_function(stage.accumulate, request,
+                                 cut_of(actions, stage.stage, stage.embedding, request.options)));
     if (with_validation) compiled.validate.emplace(stage.validate, request);
   }
   for (std::size_t i = 0; !cut.empty() && i < actions.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/bodies/merge.h"
 #include "compiler/execute/run_observer.h"
@@ -120,7 +121,7 @@ void PipelineRunner::play(const Action& action) {
     case ActionType::receive_backward:
       return receive_in(gradients_);
     case ActionType::unshard:
-      return stage(action.stage).unshard();
+      return unshard_for({0, action.stage, ActionType::forward});
     case ActionType::reshard:
       return stage(action.stage).reshard();
     default:
@@ -128,8 +129,13 @@ void PipelineRunner::play(const Action& action) {
   }
 }
 
+void PipelineRunner::unshard_for(const Action& next) {
+  PipelineStage& own = stage(next.stage);
+  if (!own.gathers_itself(body_of(next.type), next.microbatch)) own.unshard();
+}
+
 void PipelineRunner::compute(const Action& action, const StepBatch& batch) {
-  stage(action.stage).unshard();  // while its inputs are in transfer
+  unshard_for(action);  // while its inputs are in transfer
   stage(action.stage).run(body_of(action.type), action.microbatch, batch, streams_for(action));
   finish(action);
 }
@@ -205,17 +211,28 @@ Tensor PipelineRunner::validate(const Batch& batch) {
 
 std::map<const Executor*, std::int64_t> PipelineRunner::runs_of_a_step() const {
   std::map<const Executor*, std::int64_t> runs;
-  for (const auto& stage : stages_) ++runs[stage->executor(ir::Body::unshard, 0)];
+  std::set<std::int64_t> gathered;  // stages
+  const auto count_gathers = [&](const Action& action) {
+    if (gathered.insert(action.stage).second) ++runs[stage(action.stage).executor(ir::Body::unshard, 0)];
+  };
   const std::vector<Action>& actions = compiled_.actions();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     if (!is_compute(action.type)) continue;
-    if (const Executor* both = action.with_next ? executor(action, actions[i + 1]) : nullptr) {
+    const PipelineStage& own = stage(action.stage);
+    if (Executor* const both = action.with_next ? executor(action, actions[i + 1]) : nullptr) {
+      count_gathers(action);
+      count_gathers(actions[++i]);
       ++runs[both];
-      ++i;
-    } else {
-      ++runs[stage(action.stage).executor(body_of(action.type), action.microbatch)];
+      continue;
     }
+    Executor* const gathers = own.executor(ir::Body::unshard_forward, action.microbatch);
+    if (gathers != nullptr && gathered.insert(action.stage).second) {  // the first action is a forward
+      ++runs[gathers];
+      continue;
+    }
+    count_gathers(action);
+    ++runs[own.executor(body_of(action.type), action.microbatch)];
   }
   runs.erase(nullptr);
   return runs;

@@ -50,6 +50,7 @@ class PipelineRunner {
   PairInSlots in_slots(const CompiledPair& pair, const pipeline::Action& forward,
                        const pipeline::Action& backward) const;
   void play(const pipeline::Action& action);  // messages, unshard and reshard
+  void unshard_for(const pipeline::Action& next);
   void compute(const pipeline::Action& action, const StepBatch& batch);
   void compute(const pipeline::Action& forward, const pipeline::Action& backward, const StepBatch& batch);
   // Returns nullptr if the two run one after the other.

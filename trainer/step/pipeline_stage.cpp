@@ -72,11 +72,14 @@ PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& st
                  pending[slots_.size() % pending.size()].end());
     Slot& slot = slots_.emplace_back();
     slot.saved = std::move(saved);
-    for (const CompiledBody& body : compiled.bodies)
-      if (body.body != ir::Body::unshard)
-        slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
+    for (const CompiledBody& body : compiled.bodies) {
+      if (body.body == ir::Body::unshard) continue;
+      if (body.body == ir::Body::unshard_forward && slots_.size() > 1) continue;  // of microbatch 0
+      slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
+    }
   }
   for (const CompiledBody& body : compiled.bodies) {
+    if (body.body == ir::Body::unshard_forward) continue;  // it takes the batches of the forward
     batches_.try_emplace(body.body, shared.memory, 2 * static_cast<std::size_t>(microbatches));
     reserve_batches(body);
   }
@@ -91,12 +94,19 @@ void PipelineStage::unshard() {
   is_unsharded_ = true;
 }
 
+bool PipelineStage::gathers_itself(ir::Body body, std::int32_t microbatch) const {
+  return body == ir::Body::forward && !is_unsharded_ &&
+         executor(ir::Body::unshard_forward, microbatch) != nullptr;
+}
+
 void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                         const Streams& streams) {
   if (compiled_.accumulate) return run_eagerly(body, microbatch, batch, streams);
-  Executor* const bound = executor(body, microbatch);
+  const bool gathers = gathers_itself(body, microbatch);
+  Executor* const bound = executor(gathers ? ir::Body::unshard_forward : body, microbatch);
   if (bound == nullptr) return;  // the input gradient of the first stage
   bound->run(prepare(body, microbatch, batch, streams));
+  is_unsharded_ = is_unsharded_ || gathers;
 }
 
 std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,

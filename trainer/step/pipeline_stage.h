@@ -5,8 +5,9 @@
 // for values that live from I to W only. Each subgraph is bound once per slot, so that all
 // addresses are fixed and a device records it once per slot.
 //
-// With fsdp_reshard_after_forward = "never" unshard() gathers the weights, once a step and again
-// after reshard(). Otherwise each subgraph gathers them.
+// With fsdp_reshard_after_forward = "never" the weights are gathered once a step and again after
+// reshard(): by unshard(), or by the first forward of a stage that receives nothing. Otherwise each
+// subgraph gathers them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,7 +42,10 @@ class PipelineStage {
   std::int64_t number() const { return compiled_.stage; }
   bool has_head() const { return compiled_.head; }
 
-  void unshard();  // called before any subgraph; does nothing if the weights are gathered
+  // Gathers the weights unless they are gathered. Called before any subgraph, except for a forward
+  // that gathers them itself.
+  void unshard();
+  bool gathers_itself(ir::Body body, std::int32_t microbatch) const;
   void reshard() { is_unsharded_ = false; }
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
   // Returns the batch inputs of a subgraph that runs in a pair, after it has waited for the

@@ -98,6 +98,18 @@ TEST_CASE("a body saves the values that later bodies read, and readers recreate 
   CHECK(outputs(weight) == Names{"new.grad.w"});
 }
 
+TEST_CASE("the first forward gathers what the other bodies read") {
+  const Graph joint = verified_graph(kStage);
+  const std::vector<BodyGraph> bodies = cut_into_bodies(joint, {.unshard = true, .unshard_forward = true});
+  REQUIRE(bodies.size() == 4);
+  const Graph& first = graph_of(bodies, Body::unshard_forward);
+  verify(first, "cut");
+  CHECK(inputs(first) == Names{"w", "x", "sent_hidden", "unsharded.6", "saved.8", "saved.11"});
+  CHECK(outputs(first) == Names{"new.sent_hidden", "new.unsharded.6", "new.saved.8", "new.saved.11"});
+  CHECK(first.nodes.size() == graph_of(bodies, Body::unshard).nodes.size() +
+                                  graph_of(bodies, Body::forward).nodes.size() - 1);
+}
+
 TEST_CASE("the weight part recomputes values that are cheap to compute from saved values") {
   const Graph joint = verified_graph(kStage);
   const std::vector<BodyGraph> bodies = cut_into_bodies(
