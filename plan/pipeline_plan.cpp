@@ -38,6 +38,7 @@ using StagePair = std::tuple<std::size_t, std::size_t, ActionType>;
 
 struct StageEstimate {
   ir::StepEstimate unshard, forward, backward_input, backward_weight;
+  ir::StepEstimate reduce;  // what the last backward takes longer, or the reduction behind it
 };
 StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estimate) {
   const auto of = [&](ir::Body body) {
@@ -49,9 +50,15 @@ StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estima
     unshard = of(ir::Body::unshard_forward);
     unshard.add(of(ir::Body::forward), -1);
   }
-  if (stage.body(ir::Body::backward_weight) == nullptr)
-    return {unshard, of(ir::Body::forward), of(ir::Body::backward), {}};
-  return {unshard, of(ir::Body::forward), of(ir::Body::backward_input), of(ir::Body::backward_weight)};
+  const bool divided = stage.body(ir::Body::backward_weight) != nullptr;
+  ir::StepEstimate reduce = stage.reduce ? estimate(*stage.reduce) : ir::StepEstimate{};
+  if (stage.body(ir::Body::last_backward) != nullptr) {
+    reduce = of(ir::Body::last_backward);
+    reduce.add(of(stage.last), -1);
+  }
+  if (!divided) return {unshard, of(ir::Body::forward), of(ir::Body::backward), {}, reduce};
+  return {unshard, of(ir::Body::forward), of(ir::Body::backward_input), of(ir::Body::backward_weight),
+          reduce};
 }
 
 // Returns how often a step runs each pair.
@@ -150,13 +157,14 @@ PipelinePlan plan_pipeline(
         kind.stages.push_back(estimate_of(stage, estimate));
       for (const CompiledPair& pair : functions.pipeline->pairs) kind.pairs.push_back(estimate(pair.step));
       kind.update = estimate(functions.at("update"));
+      for (const StageEstimate& stage : kind.stages) kind.update.add(stage.reduce, 1);
       plan.message_bytes = message_bytes(functions);
     }
     ir::StepEstimate& computes = plan.computes.emplace_back();
     const std::vector<CompiledPair>& pairs = functions.pipeline->pairs;
     const std::vector<std::int64_t> runs_of_pairs = pair_runs(*functions.pipeline);
     for (std::size_t i = 0; i < kind.stages.size(); ++i) {
-      const auto& [unshard, forward, backward_input, backward_weight] = kind.stages[i];
+      const auto& [unshard, forward, backward_input, backward_weight, reduce] = kind.stages[i];
       plan.times.stages[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] = {
           .forward = forward.step_s,
           .backward_input = backward_input.step_s,

@@ -39,6 +39,8 @@ bool takes(Body body, Part part) {
       return part == Part::input;
     case Body::backward_weight:
       return part == Part::weight;
+    case Body::last_backward:
+      break;
   }
   return false;
 }
@@ -304,8 +306,9 @@ class Cutter {
 }  // namespace
 
 std::string_view name_of(Body body) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "unshard", "unshard_forward", "forward", "backward", "backward_input", "backward_weight"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "unshard",        "unshard_forward", "forward",      "backward",
+      "backward_input", "backward_weight", "last_backward"};
   return kNames[static_cast<std::size_t>(body)];
 }
 

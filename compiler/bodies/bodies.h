@@ -17,6 +17,8 @@
 //   backward_input    the gradient of the stage's input, so that the previous stage need not wait
 //                     for the gradients of weights
 //   backward_weight   the rest
+//   last_backward     the backward or backward_weight of the last microbatch, chained with the
+//                     reduction of the gradient sums (merge.h); not cut
 #pragma once
 
 #include <cstdint>
@@ -34,7 +36,8 @@ enum class Body : std::uint8_t {
   forward,
   backward,
   backward_input,
-  backward_weight
+  backward_weight,
+  last_backward
 };
 std::string_view name_of(Body body);  // "backward_input"
 

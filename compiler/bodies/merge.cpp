@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/def_use.h"
 #include "support/error.h"
 
 namespace rondo::ir {
@@ -32,13 +35,11 @@ std::vector<bool> updated_inputs(const Graph& body) {
 
 class Merger {
  public:
-  Merger(const Graph& forward, const Graph& backward) : merged_(forward), other_(backward) {
-    name_apart(merged_, true);
-    name_apart(other_, false);
-  }
+  // `chained`: the other one may read what the first writes.
+  Merger(Graph first, Graph other, bool chained)
+      : merged_(std::move(first)), other_(std::move(other)), chained_(chained) {}
 
   Graph run() {
-    merged_.name += "_with_" + other_.name;
     if (merged_.mesh != other_.mesh) merged_.mesh = {};  // one of them is not typed
     for (const std::string& block : other_.blocks)
       if (std::find(merged_.blocks.begin(), merged_.blocks.end(), block) == merged_.blocks.end())
@@ -70,7 +71,7 @@ class Merger {
     std::map<std::string, int> indices;
     for (std::size_t i = 0; i < merged_.inputs.size(); ++i)
       indices[merged_.inputs[i].name] = static_cast<int>(i);
-    const auto of_forward = static_cast<std::ptrdiff_t>(merged_.inputs.size());
+    inputs_of_first_ = merged_.inputs.size();
     ids_.assign(other_.values.size(), kNoValue);
     for (std::size_t i = 0; i < other_.inputs.size(); ++i) {
       const Input& input = other_.inputs[i];
@@ -80,11 +81,19 @@ class Merger {
         merged_.inputs.push_back(input);  // add_values sets its value
         continue;
       }
-      RONDO_ASSERT(
-          entry->second < of_forward && !updated_too[i] && !updated[static_cast<std::size_t>(entry->second)],
-          "a body of " + merged_.name + " depends on the other one through " + input.name);
-      ids_[input.value] = merged_.inputs[entry->second].value;
+      const bool writes = updated[static_cast<std::size_t>(entry->second)];
+      RONDO_ASSERT(std::cmp_less(entry->second, inputs_of_first_) && !(writes && updated_too[i]) &&
+                       (chained_ || (!writes && !updated_too[i])),
+                   "a body of " + merged_.name + " depends on the other one through " + input.name);
+      ids_[input.value] = writes ? written_to(entry->second) : merged_.inputs[entry->second].value;
     }
+  }
+
+  // Returns the value that the first body writes to an input.
+  ValueId written_to(int input) const {
+    const auto output = std::find_if(merged_.outputs.begin(), merged_.outputs.end(),
+                                     [&](const Output& o) { return o.updates == input; });
+    return operand(merged_.return_node(), static_cast<std::size_t>(output - merged_.outputs.begin()));
   }
 
   void add_values() {
@@ -97,17 +106,46 @@ class Merger {
       if (value.writes != kNoValue) value.writes = ids_[value.writes];
     }
     for (std::size_t i = 0; i < other_.inputs.size(); ++i)
-      merged_.inputs[places_[i]].value = ids_[other_.inputs[i].value];
+      if (Input& input = merged_.inputs[places_[i]]; std::cmp_greater_equal(places_[i], inputs_of_first_))
+        input.value = ids_[other_.inputs[i].value];
   }
 
   Graph merged_, other_;
+  bool chained_;
+  std::size_t inputs_of_first_ = 0;
   std::vector<int> places_;  // of the other body's inputs in the merged graph
   IdMap<ValueId> ids_;       // of the other body's values in the merged graph
 };
 
 }  // namespace
 
-Graph merge_bodies(const Graph& forward, const Graph& backward) { return Merger(forward, backward).run(); }
+Graph merge_bodies(const Graph& forward, const Graph& backward) {
+  Graph first = forward, other = backward;
+  name_apart(first, true);
+  name_apart(other, false);
+  first.name += "_with_" + other.name;
+  return Merger(std::move(first), std::move(other), /*chained=*/false).run();
+}
+
+Graph chain_bodies(const Graph& first, const Graph& second) {
+  const std::size_t own = first.values.size();
+  Graph chained = Merger(first, second, /*chained=*/true).run();
+  const DefUse def_use(chained);
+  IdMap<Place> places = present_places(chained);
+  for (NodeIndex i = 0; i < chained.node_count(); ++i) {
+    const Node& node = chained.nodes[i];
+    const bool of_second = !node.results.empty() && static_cast<std::size_t>(node.results[0]) >= own;
+    if (!of_second || node.phase != Phase::backward) continue;
+    Place place{0, 0};
+    for_each_operand(node, [&](ValueId id) {
+      if (const NodeIndex maker = def_use.maker(id); maker != kNoNode)
+        place = std::max(place, Place{places[maker].index, 1});
+    });
+    places[i] = place;
+  }
+  reorder(chained, places);
+  return chained;
+}
 
 std::string name_in_pair(bool of_forward, std::string_view name) {
   return std::string(of_forward ? kForward : kBackward) += name;

@@ -36,7 +36,9 @@ using OwnedParts = std::vector<OwnedPart>;
 
 class Owners {
  public:
-  explicit Owners(const Graph& graph) : graph_(graph), held_(graph.values.size()) {
+  explicit Owners(const Graph& graph)
+      : graph_(graph), held_(graph.values.size()), is_read_(graph.values.size(), false) {
+    for (const Node& node : graph.nodes) for_each_operand(node, [&](ValueId id) { is_read_[id] = true; });
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
       if (graph.inputs[i].kind == InputKind::parameter)
         parameters_.emplace(graph.inputs[i].name, static_cast<std::int32_t>(i));
@@ -291,6 +293,7 @@ class Owners {
       if (!is_its_own)
         other = update_of(input.name.substr(0, input.name.size() - name_of(expected).size()) + name_of(own));
       check_place(i, "update", own, expected, other);
+      if (!is_read_[input.value]) continue;  // it holds a result, such as a reduced sum
       if (own.of == Owner::Of::gradient)
         throw VerifyError{i, fmt::format("replaces {} instead of adding to it", input.name)};
       if (own.of != Owner::Of::update) throw VerifyError{i, fmt::format("leaves {} unchanged", input.name)};
@@ -301,6 +304,7 @@ class Owners {
   std::unordered_map<std::string_view, std::int32_t> parameters_;
   std::vector<OwnedParts> buffers_;
   IdMap<Held> held_;
+  IdMap<bool> is_read_;  // by value
   std::string_view module_;
   std::int32_t at_ = -1;  // the parameter with the name of the module, or -1
 };

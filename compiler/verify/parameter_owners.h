@@ -13,7 +13,7 @@
 //     parameter of that name ("ffn_norm.weight" by "attention_norm");
 //   a gradient, moment, bias or new parameter in place of another one;
 //   a gradient that replaces the sum to which it should be added;
-//   an update that leaves its input unchanged.
+//   an update that leaves its input unchanged, unless nothing reads the input.
 //
 // Not detected: gradients that are swapped before they reach the module of their parameter.
 // Accepted: parameters that share one gradient, since a pass merged equal ones, and a parameter

@@ -58,6 +58,8 @@ PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double u
     ir::StepEstimate result;
     result.step_s = name.find("_with_") != name.npos     ? together
                     : name.ends_with(".forward")         ? 1
+                    : name.ends_with(".unshard_forward") ? 1 + unshard
+                    : name.ends_with(".last_backward")   ? backward
                     : name.ends_with(".backward")        ? backward
                     : name.ends_with(".backward_input")  ? backward / 2
                     : name.ends_with(".backward_weight") ? backward / 2

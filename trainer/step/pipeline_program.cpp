@@ -4,11 +4,15 @@
 // in flight.
 #include "trainer/step/pipeline_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "compiler/bodies/merge.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/trace/tracer.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -59,6 +63,41 @@ void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pen
     stage.slots = slots;
     stage.pending_slots = count;
   }
+}
+
+// Returns the action that adds the last microbatch to the gradient sums of a stage.
+const pipeline::Action& last_addition(const std::vector<pipeline::Action>& actions, std::int64_t stage) {
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), [&](const pipeline::Action& action) {
+    return action.stage == stage && makes_weight_gradient(action.type);
+  });
+  RONDO_ASSERT(last != actions.rend(), "a stage has a backward");
+  return *last;
+}
+// Returns whether it runs together with a forward.
+bool is_of_pair(const std::vector<pipeline::Action>& actions, const pipeline::Action& action) {
+  return &action != actions.data() && (&action - 1)->with_next;
+}
+
+// Returns a backward of a stage with the reduction of its gradient sums.
+ir::Graph reducing(const ir::Graph& backward, const StageFunctions& stage, const CompileRequest& request) {
+  ir::Graph reduce = trace(*stage.reduce);
+  ir::run_pipeline(reduce, request.options, {}, ir::PipelineHalf::before_cut);
+  ir::Graph graph = ir::chain_bodies(backward, reduce);
+  graph.name = fmt::format("{}.{}", stage.accumulate.name, name_of(ir::Body::last_backward));
+  return graph;
+}
+
+// Removes the forward that gathers weights if it needs more memory than every other body.
+void keep_within_arena(CompiledStage& stage) {
+  const auto gathering = std::find_if(stage.bodies.begin(), stage.bodies.end(), [](const CompiledBody& body) {
+    return body.body == ir::Body::unshard_forward;
+  });
+  if (gathering == stage.bodies.end()) return;
+  const auto arena = [](const CompiledBody& body) { return body.step.report().memory.arena_bytes; };
+  const bool is_within = std::any_of(stage.bodies.begin(), stage.bodies.end(), [&](const CompiledBody& body) {
+    return body.body != ir::Body::unshard_forward && arena(body) >= arena(*gathering);
+  });
+  if (!is_within) stage.bodies.erase(gathering);
 }
 
 const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
@@ -181,6 +220,7 @@ std::vector<const CompiledStep*> CompiledPipeline::functions() const {
   for (const CompiledStage& stage : stages) {
     for (const CompiledBody& body : stage.bodies) functions.push_back(&body.step);
     if (stage.accumulate) functions.push_back(&*stage.accumulate);
+    if (stage.reduce) functions.push_back(&*stage.reduce);
     if (stage.validate) functions.push_back(&*stage.validate);
   }
   for (const CompiledPair& pair : pairs) functions.push_back(&pair.step);
@@ -216,10 +256,23 @@ CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, con
       pipeline.pairs.push_back(
           {forward, backward, body, CompiledStep(ir::merge_bodies(*first, *second), request)});
   }
-  for (std::size_t i = 0; i < cut.size(); ++i)
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (!stages[i].reduce) continue;
+    const pipeline::Action& last = last_addition(actions, stages[i].stage);
+    CompiledStage& compiled = pipeline.stages[i];
+    compiled.last = body_of(last.type);
+    const ir::Graph* const graph = cut.empty() ? nullptr : graph_of(cut[i], compiled.last);
+    if (graph == nullptr || is_of_pair(actions, last))
+      compiled.reduce.emplace(*stages[i].reduce, request);
+    else
+      cut[i].bodies.push_back({ir::Body::last_backward, reducing(*graph, stages[i], request)});
+  }
+  for (std::size_t i = 0; i < cut.size(); ++i) {
     for (ir::BodyGraph& body : cut[i].bodies)
       pipeline.stages[i].bodies.push_back(
           {body.body, CompiledStep(std::move(body.graph), request, std::exchange(cut[i].report, {}))});
+    keep_within_arena(pipeline.stages[i]);
+  }
   pipeline.place(schedule);
   return pipeline;
 }

@@ -35,6 +35,9 @@ struct CompiledStage {
   std::vector<CompiledBody> bodies;        // those that an action runs; empty for eager steps
   std::optional<CompiledStep> accumulate;  // eager steps: the function whose inputs all bodies share
   EagerBody eager;
+  ir::Body last = ir::Body::backward;  // the body that Body::last_backward replaces
+  // Runs after the last microbatch; absent if no sum is reduced then, or Body::last_backward does it.
+  std::optional<CompiledStep> reduce;
   std::optional<CompiledStep> validate;
 
   // Returns nullptr if no action runs it.

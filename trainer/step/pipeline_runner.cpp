@@ -180,6 +180,7 @@ void PipelineRunner::finish(const Action& compute) {
   if (compute.type == ActionType::forward) pass_on(kSentHidden, hidden_, compute.stage + 1);
   if (makes_input_gradient(compute.type)) pass_on(kSentGradient, gradients_, compute.stage - 1);
   if (!makes_weight_gradient(compute.type)) return;
+  if (compute.microbatch + 1 == compiled_.program.microbatches) stage(compute.stage).reduce();
   hidden_.erase({compute.stage, compute.microbatch});
   gradients_.erase({compute.stage, compute.microbatch});
 }
@@ -234,6 +235,7 @@ std::map<const Executor*, std::int64_t> PipelineRunner::runs_of_a_step() const {
     count_gathers(action);
     ++runs[own.executor(body_of(action.type), action.microbatch)];
   }
+  for (const auto& stage : stages_) ++runs[stage->reduce_executor()];
   runs.erase(nullptr);
   return runs;
 }

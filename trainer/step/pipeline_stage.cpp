@@ -49,6 +49,10 @@ BatchSource source_of(const StepBatch& batch, std::int32_t microbatch, const Str
           .received_gradient = streams.gradient};
 }
 
+bool is_of_one_microbatch(ir::Body body) {
+  return body == ir::Body::unshard_forward || body == ir::Body::last_backward;
+}
+
 // Allocates the tensor that the function receives; undefined if it receives nothing.
 Tensor to_receive(const CompiledStep& step, c10::Device device) {
   for (const StepInput& input : step.function().inputs)
@@ -60,7 +64,10 @@ Tensor to_receive(const CompiledStep& step, c10::Device device) {
 
 PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& state,
                              const SharedResources& shared, std::int32_t microbatches)
-    : compiled_(compiled), state_(state), device_(state.tensor(kHalted).device()) {
+    : compiled_(compiled),
+      state_(state),
+      device_(state.tensor(kHalted).device()),
+      last_microbatch_(microbatches - 1) {
   unsharded_ = allocated(compiled.saved(Lifetime::step), 1, device_, shared.memory)[0];
   const std::vector<SavedTensors> pending =
       allocated(compiled.saved(Lifetime::pending), compiled.pending_slots, device_, shared.memory);
@@ -72,21 +79,31 @@ PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& st
                  pending[slots_.size() % pending.size()].end());
     Slot& slot = slots_.emplace_back();
     slot.saved = std::move(saved);
-    for (const CompiledBody& body : compiled.bodies) {
-      if (body.body == ir::Body::unshard) continue;
-      if (body.body == ir::Body::unshard_forward && slots_.size() > 1) continue;  // of microbatch 0
-      slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
-    }
+    for (const CompiledBody& body : compiled.bodies)
+      if (runs_in_slot(body.body, slots_.size() - 1))
+        slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
   }
   for (const CompiledBody& body : compiled.bodies) {
-    if (body.body == ir::Body::unshard_forward) continue;  // it takes the batches of the forward
+    if (is_of_one_microbatch(body.body)) continue;  // it takes the batches of the other ones
     batches_.try_emplace(body.body, shared.memory, 2 * static_cast<std::size_t>(microbatches));
     reserve_batches(body);
   }
+  if (compiled.reduce) reduce_ = compiled.reduce->bind(state_of(compiled.reduce->function(), {}), shared);
   if (!compiled.validate) return;
   for (const StepInput& input : compiled.validate->function().inputs)
     if (input.kind == ir::InputKind::saved) validated_[input.name] = allocated(input.type, device_);
   validate_ = compiled.validate->bind(state_of(compiled.validate->function(), validated_), shared);
+}
+
+bool PipelineStage::runs_in_slot(ir::Body body, std::size_t slot) const {
+  if (body == ir::Body::unshard_forward) return slot == 0;
+  if (body == ir::Body::last_backward)
+    return static_cast<std::int32_t>(slot) == last_microbatch_ % compiled_.slots;
+  return body != ir::Body::unshard;
+}
+
+void PipelineStage::reduce() {
+  if (reduce_) reduce_->run({});
 }
 
 void PipelineStage::unshard() {
@@ -156,6 +173,9 @@ Tensor PipelineStage::to_receive(bool in_validation) const {
 Executor* PipelineStage::executor(ir::Body body, std::int32_t microbatch) const {
   if (body == ir::Body::unshard) return unshard_.get();
   const auto& bodies = slots_[static_cast<std::size_t>(slot_number(microbatch))].bodies;
+  if (microbatch == last_microbatch_ && body == compiled_.last)
+    if (const auto last = bodies.find(ir::Body::last_backward); last != bodies.end())
+      return last->second.get();
   const auto match = bodies.find(body);
   return match == bodies.end() ? nullptr : match->second.get();
 }

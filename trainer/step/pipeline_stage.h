@@ -47,6 +47,8 @@ class PipelineStage {
   void unshard();
   bool gathers_itself(ir::Body body, std::int32_t microbatch) const;
   void reshard() { is_unsharded_ = false; }
+  // Reduces the gradient sums that the last backward has not reduced. Called after the last microbatch.
+  void reduce();
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
   // Returns the batch inputs of a subgraph that runs in a pair, after it has waited for the
   // messages whose memory the subgraph overwrites.
@@ -65,8 +67,9 @@ class PipelineStage {
   // Allocates a tensor for the hidden states or gradients that the stage receives.
   at::Tensor to_receive(bool in_validation) const;
 
-  // Returns nullptr if the body is empty.
+  // Returns nullptr if the body is empty. The last microbatch has another backward if it reduces.
   Executor* executor(ir::Body body, std::int32_t microbatch) const;
+  Executor* reduce_executor() const { return reduce_.get(); }
 
  private:
   using SavedTensors = std::map<std::string, at::Tensor>;
@@ -76,6 +79,7 @@ class PipelineStage {
     Message sending_hidden = {}, sending_gradient = {};  // their tensors are in `saved`
   };
 
+  bool runs_in_slot(ir::Body body, std::size_t slot) const;
   Slot& slot_of(std::int32_t microbatch);
   at::Tensor state_tensor(const StepInput& input, const SavedTensors& saved) const;
   std::vector<at::Tensor> state_of(const StepFunction& function, const SavedTensors& saved) const;
@@ -90,7 +94,8 @@ class PipelineStage {
   SavedTensors unsharded_, validated_;
   bool is_unsharded_ = false;
   std::map<ir::Body, StagedBatches> batches_;
-  std::unique_ptr<Executor> unshard_, validate_;
+  std::unique_ptr<Executor> unshard_, reduce_, validate_;
+  std::int32_t last_microbatch_;
   std::vector<Slot> slots_;
 };
 

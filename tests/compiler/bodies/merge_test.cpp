@@ -42,6 +42,30 @@ return
   new.grad.w = %7 -> grad.w
 )";
 
+// A backward that adds to two whole sums, and the reduction of the first one.
+constexpr const char* kTwoSums = R"(graph stage_0.backward
+buffer %0: f32[8] unsharded_grad.a
+buffer %1: f32[8] unsharded_grad.b
+batch %2: f32[8] x
+backward
+  %3: f32[8] = aten.add.Tensor(%0, %2, 1)
+  %4: f32[8] = aten.mul.Tensor(%2, %2)
+  %5: f32[8] = aten.add.Tensor(%1, %4, 1)
+return
+  new.unsharded_grad.a = %3 -> unsharded_grad.a
+  new.unsharded_grad.b = %5 -> unsharded_grad.b
+)";
+constexpr const char* kReduceFirst = R"(graph stage_0.reduce
+parameter %0: f32[4] a
+buffer %1: f32[8] unsharded_grad.a
+buffer %2: f32[4] reduced_grad.a
+backward a
+  %3: f32[4] = _c10d_functional.reduce_scatter_tensor.default(%1, "sum", 2, "dp")
+  %4: f32[4] views %3 = _c10d_functional.wait_tensor.default(%3)
+return
+  new.reduced_grad.a = %4 -> reduced_grad.a
+)";
+
 std::vector<std::string> input_names(const Graph& graph) {
   std::vector<std::string> names;
   for (const Input& input : graph.inputs) names.push_back(input.name);
@@ -65,6 +89,20 @@ TEST_CASE("merged bodies share the inputs of state and have their own inputs of 
   CHECK(ops ==
         "aten.mm.default\naten.sum.default\naten.tanh_backward.default\naten.t.default\naten.mm.default\n"
         "aten.add.Tensor\naten.add.Tensor\nreturn\n");
+}
+
+TEST_CASE("a chained reduction reads the new sum, and begins once it is complete") {
+  const Graph chained = chain_bodies(verified_graph(kTwoSums), verified_graph(kReduceFirst));
+  verify(chained, "chain");
+  CHECK(input_names(chained) ==
+        std::vector<std::string>{"unsharded_grad.a", "unsharded_grad.b", "x", "a", "reduced_grad.a"});
+  REQUIRE(chained.nodes.size() == 6);
+  const Node &sum = chained.nodes[0], &start = chained.nodes[1], &wait = chained.nodes[2];
+  CHECK(sum.op == "aten.add.Tensor");
+  CHECK(start.op == "_c10d_functional.reduce_scatter_tensor.default");
+  CHECK(operand(start, 0) == sum.results[0]);
+  CHECK(operand(chained.return_node(), 2) == wait.results[0]);
+  CHECK(chained.outputs[2].updates == 4);
 }
 
 TEST_CASE("the name of an input of a pair identifies its body") {

@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
+#include <optional>
 #include <unordered_map>
 
 #include "support/error.h"
@@ -104,10 +105,32 @@ EagerBody make_eager_body(const StepContextPtr& step) {
   };
 }
 
-StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages) {
+std::optional<StepFunction> make_reduce(const StepContextPtr& stage) {
+  SignatureBuilder b(stage->inputs);
+  b.parameters();  // for their buckets
+  const Range sums = gradient_sums(b, *stage);
+  const ReducedSums reduced = reduced_sums(b, *stage);
+  if (!reduced.any()) return std::nullopt;
+  for (const auto& shard : reduced.at)
+    if (shard) b.update(*shard);
+  return b.build(stage->stage + ".reduce", [=](const Tensors& inputs, StepOutputs& outputs) {
+    const PhaseScope backward(Phase::backward);
+    const c10::AutoGradMode no_gradients(false);
+    // Copies, since the shards of a bucket are reduced together and are slices of one result.
+    for (std::size_t i = 0; i < sums.count; ++i)
+      if (reduced.at[i])
+        outputs.update(*reduced.at[i], reduced_sum(*stage, i, inputs[sums.begin + i]).clone());
+  });
+}
+
+StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages,
+                         bool stages_reduce) {
   SignatureBuilder b(step->inputs);
   OptimizerInputs optimizer(b, *step, b.parameters());
   const Range sums = gradient_sums(b, *step);
+  ReducedSums reduced;
+  reduced.at.resize(sums.count);
+  if (stages_reduce) reduced = reduced_sums(b, *step);
   std::vector<Range> totals;
   for (const StepContextPtr& stage : stages) totals.push_back(totals_sums(b, *stage));
   const Range biases = b.expert_biases();
@@ -121,7 +144,9 @@ StepFunction make_update(const StepContextPtr& step, const std::vector<StepConte
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
-    for (const Tensor& sum : sums.of(inputs)) gradients.push_back(reduced_sum(*step, gradients.size(), sum));
+    for (std::size_t i = 0; i < sums.count; ++i)
+      gradients.push_back(reduced.at[i] ? inputs[*reduced.at[i]]
+                                        : reduced_sum(*step, i, inputs[sums.begin + i]));
     std::vector<StepTotals> stage_totals;
     for (std::size_t i = 0; i < stages.size(); ++i)
       stage_totals.push_back(totals_from(*stages[i], totals[i].of(inputs)));

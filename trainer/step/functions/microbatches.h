@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "compiler/bodies/bodies.h"
 #include "trainer/step/functions/step_parts.h"
@@ -25,8 +26,12 @@ EagerBody make_eager_body(const StepContextPtr& stage);
 // make_accumulate's function followed by make_update's.
 StepFunction make_last(const StepContextPtr& step);
 
+// Reduces the sums of a stage that reduced_sums declares. Empty if there are none.
+std::optional<StepFunction> make_reduce(const StepContextPtr& stage);
+
 // The update from the sums of all `stages`, which together are `step`. A whole model has a single
-// stage.
-StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages);
+// stage. `stages_reduce`: make_reduce's functions run before it.
+StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages,
+                         bool stages_reduce);
 
 }  // namespace rondo

@@ -61,10 +61,11 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
         stages.emplace_back(make_step_context(model, {decoders.back()}, ends, microbatch_options));
     functions.stages.push_back(
         {stage, part.embedding, part.head, make_accumulate(step), make_eager_body(step),
+         make_reduce(make_step_context(model, {decoders.back()}, ends, options)),
          make_stage_validate(make_step_context(model, {decoders.back()}, ends, with_room))});
   }
   const StepContextPtr rank = make_step_context(model, decoders, {}, options);
-  functions.update = make_update(rank, stages);
+  functions.update = make_update(rank, stages, /*stages_reduce=*/true);
   functions.validate = make_validate_total(rank);
   return functions;
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trainer/step/functions/microbatches.h"
@@ -19,7 +20,9 @@ struct StageFunctions {
   bool embedding = true, head = true;
   StepFunction accumulate;  // one microbatch; it is cut into subgraphs
   EagerBody eager;          // runs one of the subgraphs
-  StepFunction validate;    // writes kSentHidden, or BatchTensor::stage_loss with the head
+  // Runs after the last microbatch, if the stage has sums that are reduced before the update.
+  std::optional<StepFunction> reduce;
+  StepFunction validate;  // writes kSentHidden, or BatchTensor::stage_loss with the head
 };
 
 struct PipelineFunctions {

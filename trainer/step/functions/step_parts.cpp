@@ -364,6 +364,24 @@ Tensor reduced_sum(const StepContext& step, std::size_t parameter, const Tensor&
   return reduced.to(step.options.state_dtype);
 }
 
+bool ReducedSums::any() const {
+  return std::any_of(at.begin(), at.end(), [](const auto& input) { return input.has_value(); });
+}
+
+ReducedSums reduced_sums(SignatureBuilder& b, const StepContext& step) {
+  ReducedSums reduced;
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    std::optional<std::size_t>& at = reduced.at.emplace_back();
+    if (!step.has_whole_sums() || step.placements[i].shards.ranks == 1) continue;
+    StepInput shard = step.inputs.parameters[i];
+    shard.name = "reduced_grad." + shard.name;
+    shard.kind = ir::InputKind::buffer;
+    shard.bucket.clear();
+    at = b.add(std::move(shard));
+  }
+  return reduced;
+}
+
 Range totals_sums(SignatureBuilder& b, const StepContext& step) {
   const std::string of_stage = step.stage.empty() ? "" : "." + step.stage;
   Range range{b.function.inputs.size(), 0};

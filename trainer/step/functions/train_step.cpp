@@ -70,7 +70,8 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   }
   if (!accumulates) return functions;
   if (step->reduces_sums()) functions.last = make_last(step);
-  if (!functions.last || functions.repeat) functions.update = make_update(step, {step});
+  if (!functions.last || functions.repeat)
+    functions.update = make_update(step, {step}, /*stages_reduce=*/false);
   return functions;
 }
 
