@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "config/derived/batch.h"
 #include "config/derived/compile_options.h"
 #include "config/derived/layout.h"
 #include "config/rules.h"
@@ -32,10 +33,7 @@ void reset_pipeline_keys(Parallelism& p, const Parallelism& own) {
 
 }  // namespace
 
-std::int64_t microbatch(const Variant& v) {
-  return v.config.parallelism.has_pipeline() ? v.config.parallelism.pipeline_parallel_microbatch_size
-                                             : v.config.training.local_batch_size;
-}
+std::int64_t microbatch(const Variant& v) { return microbatch_size(v.config); }
 
 bool is_valid(const Variant& v, const SearchedJob& searched) {
   try {
@@ -62,7 +60,8 @@ std::optional<Variant> with_microbatch(Variant v, std::int64_t size, const Searc
         of_rank % training.local_batch_size != 0)
       training.local_batch_size = of_rank;
   } else {
-    training.local_batch_size = taken;
+    if (of_rank % (taken * p.overlapped_microbatches) != 0) p.overlapped_microbatches = 1;
+    training.local_batch_size = taken * p.overlapped_microbatches;
   }
   const bool follows = training.local_batch_size * ranks == searched.sequences;
   training.global_batch_size =
@@ -84,6 +83,7 @@ std::optional<Variant> with_degrees(Variant v, DenseDegrees degrees, const Searc
     p.pipeline_parallel_layers_per_stage.reset();
   }
   p.pipeline_parallel_degree = degrees.pipeline;
+  if (p.has_pipeline()) p.overlapped_microbatches = 1;
   p.tensor_parallel_degree = degrees.tensor;
   if (degrees.tensor == 1) {
     p.enable_async_tensor_parallel = false;

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "config/derived/batch.h"
 #include "config/derived/layout.h"
 #include "models/parts/model_spec.h"
 
@@ -181,6 +182,23 @@ std::vector<Variant> other_gradient_sync(const Variant& way, const SearchedJob& 
   return choices.take();
 }
 
+// Keeps the sequences of a microbatch where a step has several, and divides them otherwise.
+std::vector<Variant> other_overlap(const Variant& way, const SearchedJob& searched) {
+  Choices choices(way, searched);
+  if (way.config.parallelism.has_pipeline()) return {};
+  const std::int64_t microbatches = resolve_layout(way.config, way.world).microbatches,
+                     size = microbatch_size(way.config);
+  for (const std::int64_t count : {1, 2, 4, 8})
+    choices.changed([&](JobConfig& c) {
+      Parallelism& p = c.parallelism;
+      p.overlapped_microbatches = count;
+      if (microbatches % count == 0) c.training.local_batch_size = size * count;
+      if (count > 1 && p.expert_capacity_factor > 0 && p.expert_overflow == ExpertOverflow::repeat)
+        p.expert_overflow = ExpertOverflow::skip;
+    });
+  return choices.take();
+}
+
 std::vector<Variant> other_schedules(const Variant& way, const SearchedJob& searched) {
   Choices choices(way, searched);
   for (const Variant& v : pipelines(way))
@@ -264,6 +282,7 @@ constexpr std::array kMoves = {
     Move{"reshard", other_reshard},
     Move{"gradient sync", other_gradient_sync},
     Move{"schedule", other_schedules},
+    Move{"overlapped microbatches", other_overlap},
     Move{"replicas", other_replicas},
     Move{"process groups", other_groups},
     Move{"asynchronous tensor parallelism", other_pieces},
