@@ -13,12 +13,21 @@ shift || true
 cores=$(nproc)
 memory_jobs=$(awk '/^MemAvailable/ { print int($2 / 1572864) }' /proc/meminfo)
 jobs=$((memory_jobs < cores ? memory_jobs : cores))
-build=(ninja -C "build/$preset" -j "$((jobs > 0 ? jobs : 1))")
-# Progress on a terminal is one line that ninja overwrites; elsewhere it is a line for each tenth of the build.
-if [[ -t 1 ]]; then
-  NINJA_STATUS='[%f/%t, %es] ' exec "${build[@]}" "$@"
-fi
-NINJA_STATUS='[%f/%t, %es] ' "${build[@]}" "$@" | awk -F '[][/,]' '
+# Progress with the time left: on a terminal one line that is overwritten, elsewhere a line for each tenth of the build.
+NINJA_STATUS='[%f %t %e] ' ninja -C "build/$preset" -j "$((jobs > 0 ? jobs : 1))" "$@" |
+  awk -v terminal="$([[ -t 1 ]] && echo yes)" '
+  function time_text(s) { return s < 90 ? int(s) " s" : int(s / 60 + 0.5) " min" }
   /^ninja: (Entering directory|no work to do)/ { next }
-  !/^\[[0-9]+\/[0-9]+, / { print; fflush(); next }
-  int(10 * $2 / $3) > tenth { tenth = int(10 * $2 / $3); print "built " $2 " of " $3 " steps," $4; fflush() }'
+  !/^\[[0-9]+ [0-9]+ [0-9.]+\] / { if (terminal) printf "\r\033[K"; print; fflush(); next }
+  {
+    done = substr($1, 2) + 0; total = $2 + 0; seconds = $3 + 0; tenth = int(10 * done / total)
+    if (done < last) shown = 0  # what ninja did so far was to read the project anew
+    last = done
+    if (done == 0) next
+    text = "built " done " of " total " steps in " time_text(seconds)
+    if (done < total) text = text ", about " time_text(seconds * (total - done) / done) " left"
+    if (terminal) printf "\r%s\033[K%s", text, done < total ? "" : "\n"
+    else if (tenth > shown) print text
+    shown = tenth
+    fflush()
+  }'

@@ -158,4 +158,24 @@ check "a deb822 source gets the backports suite" says "Suites: bookworm bookworm
 check "sources that do not speak of the release are left out" test ! -e "$dir/deps/apt/sources.list.d/other.list"
 check "the machine's own sources stay as they are" test "$(grep -c backports -r "$dir/etc" | grep -vc ':0')" = 0
 
+# A ninja that reads the project anew, builds 20 files of 9 s each, and ends with the code of $NINJA_ENDS.
+mkdir -p "$dir/fake" "$project/build/cpu"
+touch "$project/build/cpu/build.ninja"
+cat >"$dir/fake/ninja" <<'NINJA'
+#!/bin/sh
+status() { printf '%s' "$NINJA_STATUS" | sed "s/%f/$1/; s/%t/$2/; s/%e/$3/"; }
+echo "$(status 0 1 0.0)Re-checking globbed directories..."
+echo "$(status 1 1 0.1)Re-running CMake..."
+for i in $(seq 20); do echo "$(status "$i" 20 $((9 * i)).5)Building CXX object $i.o"; done
+echo "a.cpp:1: warning: unused"
+exit "${NINJA_ENDS:-0}"
+NINJA
+chmod +x "$dir/fake/ninja"
+output=$(PATH=$dir/fake:$PATH "$project/scripts/build.sh" cpu 2>&1) code=$?
+check "a build says how far it is and how long it will take" \
+  says $'built 2 of 20 steps in 18 s, about 3 min left\nbuilt 4 of 20 steps in 36 s, about 2 min left\n'
+check "and ends with the whole" says $'built 20 of 20 steps in 3 min\na.cpp:1: warning: unused'
+output=$(NINJA_ENDS=1 PATH=$dir/fake:$PATH "$project/scripts/build.sh" cpu 2>&1) code=$?
+check "a failed build fails" fails_with 1 "warning: unused"
+
 check_summary
