@@ -4,30 +4,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(realpath "$1")
-# shellcheck source=tests/scripts/check.sh
-source "$root/tests/scripts/check.sh"
-PATH=$PATH:/usr/sbin:/sbin
-
-for command in munged slurmctld slurmd sbatch; do
-  if ! command -v "$command" >/dev/null; then
-    echo "SKIPPED: no $command on this machine; apt-get install slurm-wlm munge brings Slurm"
-    exit 77
-  fi
-done
-
-dir=$(mktemp -d /tmp/rondo_slurm.XXXXXX)
-finish() {
-  "$root/scripts/slurm_test_cluster.sh" stop "$dir/cluster"
-  rm -rf "$dir"
-}
-trap finish EXIT
-if ! "$root/scripts/slurm_test_cluster.sh" start "$dir/cluster"; then
-  echo "SKIPPED: Slurm is installed but does not start here"
-  exit 77
-fi
-export SLURM_CONF=$dir/cluster/slurm.conf
-# Not root's limits: the tests may run inside somebody's job.
-unset "${!SLURM_JOB@}" 2>/dev/null || true
+# shellcheck source=tests/slurm/cluster.sh
+source "$root/tests/slurm/cluster.sh"
 
 explain() { scontrol show job "$job" && cat "$log"; }
 log_has() { grep -qsE -- "$1" "$log"; }
