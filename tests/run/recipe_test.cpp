@@ -36,6 +36,20 @@ TEST_CASE("an optimizer that one run has reset is reset again by a run that star
   CHECK(compared.exit_code == 1);
 }
 
+TEST_CASE("no run trains beyond its last step, from its own checkpoint or another run's") {
+  const Place place;
+  place.play(1, "a", steps(4) + kSavesEveryFive);
+  const ProgramResult other =
+      rondo(place.train("b", steps(3) + kSavesEveryFive + all_state_of(place / "a/checkpoint/step-4")));
+  INFO(other.output);
+  CHECK(other.exit_code == 5);
+  CHECK_THAT(other.output, ContainsSubstring("is of step 4, and training.steps = 3: raise it"));
+  const ProgramResult own =
+      place.play(1, "a", steps(3) + kSavesEveryFive + Words{"--checkpoint.last_save_in_hf=true"});
+  CHECK_THAT(own.output, ContainsSubstring("done after step 4 of 3"));
+  CHECK(fs::exists(place / "a/checkpoint/step-4-hf"));
+}
+
 TEST_CASE("a reset of the data is repeated when the data changes again, and no other reset with it") {
   const Place place;
   const Words excluded = {"--checkpoint.exclude_from_loading=dataloader,lr_scheduler"};

@@ -376,7 +376,7 @@ void Report::validation_done(std::int64_t step, std::optional<double> loss, std:
 
 void Report::ended(std::int64_t step, std::int64_t schedule_step, std::int64_t tokens_seen,
                    std::int64_t last_saved_step) {
-  const bool finished = step == config_.training.steps;
+  const bool finished = step >= config_.training.steps;
   if (finished) folder_.event("finished", {{"step", step}});
   const RunEnd end{step,      schedule_step,  tokens_seen, finished, now_s() - started_s_,
                    paused_s_, last_saved_step};

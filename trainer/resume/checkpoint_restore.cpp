@@ -318,7 +318,7 @@ std::vector<std::string> change_lines(const Manifest& manifest, const RestoreReq
   return lines;
 }
 
-// Returns the progress of a run that begins.
+// Returns the progress of a run that begins. Throws Misfit if nothing could be trained.
 TrainingProgress check_initial_state(const RestoreRequest& request, bool warns) {
   const Checkpoint& config = request.config.checkpoint;
   if (config.initial_load_in_hf) {
@@ -332,8 +332,16 @@ TrainingProgress check_initial_state(const RestoreRequest& request, bool warns) 
     if (warns)
       for (const std::string& change : change_lines(reader.manifest(), request))
         config.initial_load_model_only ? log_info(change) : log_warning(change);
-    if (!config.initial_load_model_only)
-      return check_progress(reader.manifest(), config.initial_load_path, /*own=*/false, request);
+    if (!config.initial_load_model_only) {
+      TrainingProgress progress =
+          check_progress(reader.manifest(), config.initial_load_path, /*own=*/false, request);
+      if (progress.step > request.config.training.steps)
+        throw Misfit(fmt::format(
+            "{} is of step {}, and training.steps = {}: raise it, or set checkpoint.exclude_from_loading = "
+            "[\"train_state\"] to count from 0",
+            config.initial_load_path, progress.step, request.config.training.steps));
+      return progress;
+    }
   }
   return {};
 }

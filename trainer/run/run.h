@@ -52,7 +52,7 @@ struct Run {
   std::int64_t last_step() const {
     return config.checkpoint.create_seed_checkpoint ? 0 : config.training.steps;
   }
-  bool is_over() const { return progress.step == last_step(); }
+  bool is_over() const { return progress.step >= last_step(); }
   bool validates(std::int64_t step) const;
   // Returns lines "key = value" of everything that determines the numbers of the run and could
   // differ between nodes.
