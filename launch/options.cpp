@@ -40,11 +40,11 @@ using Rule = std::string;
 
 Rule read_ranks(const std::string& value, int& ranks) {
   if (value == "cpu" || value == "auto" || value == "gpu") {
-    const int gpus = value == "cpu" ? 0 : visible_gpus();
+    const int gpus = value == "cpu" ? 0 : gpus_of_driver();
     if (value == "gpu" && gpus == 0)
       throw Error(ExitCode::environment,
-                  "--nproc-per-node \"gpu\", but this machine has no visible GPU (no /dev/nvidia0, or "
-                  "CUDA_VISIBLE_DEVICES is empty); give a number, or cpu");
+                  "--nproc-per-node \"gpu\", but this machine has no visible GPU (the driver has none, or "
+                  "CUDA_VISIBLE_DEVICES names none; `nvidia-smi -L` lists them); give a number, or cpu");
     ranks = gpus > 0 ? gpus : core_room().cores;
     return "";
   }

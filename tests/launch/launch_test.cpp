@@ -48,6 +48,29 @@ TEST_CASE("OMP_NUM_THREADS splits the cores among the ranks unless the user sets
   CHECK(launch(shell({}, "echo $OMP_NUM_THREADS"), {{"OMP_NUM_THREADS", "5"}}).out == "5\n");
 }
 
+TEST_CASE("as many ranks as GPUs are started; a lost GPU does not count, MIG devices count as one") {
+  const auto ranks = [](const char* gpus, const char* visible, const char* wanted = "gpu") {
+    std::vector<std::pair<std::string, std::string>> variables = {
+        {"LD_LIBRARY_PATH", RONDO_BINARY_DIR "/tests/fake_driver"}, {"FAKE_GPUS", gpus}};
+    if (visible != nullptr) variables.emplace_back("CUDA_VISIBLE_DEVICES", visible);
+    const Finished run = launch(
+        shell({std::string("--nproc-per-node=") + wanted, "--local-ranks-filter=0"}, "echo $WORLD_SIZE"),
+        variables);
+    return run.code == 0 ? run.out : run.err;
+  };
+  CHECK(ranks("wwww", nullptr) == "4\n");
+  CHECK(ranks("wlww", nullptr) == "3\n");
+  CHECK(ranks("wwww", "2,0") == "2\n");
+  CHECK(ranks("ww", "0,1,2,3") == "2\n");
+  CHECK(ranks("wwww", "3,-1,2") == "1\n");
+  CHECK(ranks("wwww", "GPU-5ef0,GPU-17aa") == "2\n");
+  CHECK(ranks("m", nullptr) == "1\n");
+  CHECK(ranks("m", "MIG-5ef0,MIG-17aa", "auto") == "1\n");
+  CHECK(ranks("wm", nullptr) == "1\n");
+  CHECK_THAT(ranks("e", nullptr), ContainsSubstring("this machine has no visible GPU"));
+  CHECK_THAT(ranks("ww", ""), ContainsSubstring("CUDA_VISIBLE_DEVICES names none"));
+}
+
 TEST_CASE("rank 0 alone inherits a socket bound to the master port on the loopback address") {
   // The local address of the socket, as the kernel lists it: 0100007F is 127.0.0.1.
   const Finished run = launch(shell({"--nproc-per-node=2"},
