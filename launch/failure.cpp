@@ -17,6 +17,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "launch/rendezvous/net.h"
 #include "support/error.h"
 #include "support/files/append_file.h"
 #include "support/files/atomic_file.h"
@@ -95,6 +96,9 @@ double clock_s(clockid_t clock) {
   clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
+
+// The epoch's time at which the steady clock was 0, as the clock was at the start of the process.
+const double kStart_s = clock_s(CLOCK_REALTIME) - now_s();
 
 std::string utc(double time_s) {
   const auto seconds = static_cast<std::time_t>(time_s);
@@ -217,7 +221,7 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
   replace_file(path, content.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", FileUse::run);
 }
 
-double wall_time_s() { return clock_s(CLOCK_REALTIME); }
+double wall_time_s() { return kStart_s + now_s(); }
 double file_time_now_s() { return clock_s(CLOCK_REALTIME_COARSE); }
 
 std::string last_line_of(const std::string& path) {

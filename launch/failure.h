@@ -47,7 +47,8 @@ std::string run_folder_in(const std::string& file);
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s, const std::optional<HangCulprit>& hang_culprit = {});
 
-// Return seconds since the epoch. The second clock is the one that stamps files.
+// Return seconds since the epoch. The first clock is set only at the start of the process, so that
+// failures keep their order when the machine's clock is set. The second one stamps files.
 double wall_time_s();
 double file_time_now_s();
 

@@ -71,6 +71,23 @@ TEST_CASE("as many ranks as GPUs are started; a lost GPU does not count, MIG dev
   CHECK_THAT(ranks("ww", ""), ContainsSubstring("CUDA_VISIBLE_DEVICES names none"));
 }
 
+TEST_CASE("the rank that failed first is named though the clock was set back in between") {
+  Scratch folder;
+  const std::string jump = folder.path("jump");
+  // Rank 1 is ready, rank 0 fails, and rank 1 fails later, an hour earlier by the clock.
+  const Finished run =
+      launch(shell({"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then while ! test -e " + folder.path("ready") +
+                                               "; do sleep 0.01; done; exit 5; fi; trap '> " + jump +
+                                               "; exit 9' TERM; > " + folder.path("ready") +
+                                               "; while :; do sleep 0.01; done"),
+             {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libjumping_clock.so"},
+              {"JUMPING_CLOCK_FROM", jump},
+              {"JUMPING_CLOCK_S", "-3600"}});
+  CHECK(std::filesystem::exists(jump));
+  CHECK(run.code == 5);
+  CHECK_THAT(run.err, ContainsSubstring("rank 0 ") && ContainsSubstring("ended with exit code 5"));
+}
+
 TEST_CASE("rank 0 alone inherits a socket bound to the master port on the loopback address") {
   // The local address of the socket, as the kernel lists it: 0100007F is 127.0.0.1.
   const Finished run = launch(shell({"--nproc-per-node=2"},
