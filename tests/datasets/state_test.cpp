@@ -88,9 +88,11 @@ TEST_CASE("a state of other data or another run is refused, and each difference 
   saved.seq_len = 4;
   saved.shuffle = false;
   const std::string problems = data_error([&] { loader.restore(saved); });
-  for (const char* problem : {"the seed is 1 in the checkpoint, but 42 in this run",
-                              "the sequence length is 4 in the checkpoint, but 8 in this run",
-                              "shuffling is false in the checkpoint, but true in this run"})
+  for (const char* problem :
+       {"the seed is 1 in the checkpoint, but 42 in this run",
+        "the sequence length is 4 in the checkpoint, but 8 in this run",
+        "shuffling is false in the checkpoint, but true in this run",
+        "checkpoint.exclude_from_loading = [\"dataloader\"] starts with the first sample"})
     CHECK_THAT(problems, ContainsSubstring(problem));
 }
 

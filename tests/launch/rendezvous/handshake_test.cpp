@@ -88,6 +88,48 @@ TEST_CASE("a proof may arrive byte by byte, and nothing beyond it is read") {
   CHECK(rest[0] == 'X');
 }
 
+// Returns the state of node 0 after this answer to its greeting and the end of the connection.
+State judged(Handshake& node_0, const std::string& answer) {
+  Ends ends;
+  State state = node_0.go_on(ends.node_0.get());
+  send(ends.node.get(), answer.data(), answer.size(), 0);
+  ends.node.reset();
+  for (int i = 0; i < 2 && state == State::going_on; ++i) state = node_0.go_on(ends.node_0.get());
+  return state;
+}
+
+TEST_CASE("a proof that is replayed, cut anywhere, or forged in any bit admits nobody") {
+  // A whole handshake, of which the node's answer is recorded.
+  const Ends ends;
+  Handshake first(Side::node_0, "s"), node(Side::node, "s");
+  CHECK(first.go_on(ends.node_0.get()) == State::going_on);
+  CHECK(node.go_on(ends.node.get()) == State::going_on);
+  std::string answer(52, '\0');
+  REQUIRE(recv(ends.node_0.get(), answer.data(), answer.size(), 0) == 52);
+  Handshake replayed(Side::node_0, "s");
+  CHECK(judged(replayed, answer) == State::failed);
+  CHECK(replayed.problem() == "it could not prove that it knows the job's secret");
+  for (std::size_t bytes = 0; bytes < answer.size(); ++bytes) {
+    Handshake cut(Side::node_0, "s");
+    CHECK(judged(cut, answer.substr(0, bytes)) == State::failed);
+    CHECK_FALSE(cut.problem().empty());
+  }
+  // A handshake with one bit of the node's answer flipped.
+  const auto forged = [](std::size_t bit) {
+    const Ends now;
+    Handshake node_0(Side::node_0, "s"), other(Side::node, "s");
+    CHECK(node_0.go_on(now.node_0.get()) == State::going_on);
+    CHECK(other.go_on(now.node.get()) == State::going_on);
+    std::string proof(52, '\0');
+    REQUIRE(recv(now.node_0.get(), proof.data(), proof.size(), 0) == 52);
+    if (bit < 8 * proof.size()) proof[bit / 8] = static_cast<char>(proof[bit / 8] ^ (1 << bit % 8));
+    REQUIRE(send(now.node.get(), proof.data(), proof.size(), 0) == 52);
+    return node_0.go_on(now.node_0.get());
+  };
+  CHECK(forged(std::string::npos) == State::proved);
+  for (std::size_t bit = 0; bit < std::size_t{8} * 52; ++bit) CHECK(forged(bit) == State::failed);
+}
+
 TEST_CASE("tokens are hexadecimal digits and never repeat") {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) {
