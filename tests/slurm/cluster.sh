@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the tests with a real Slurm: starts one of two nodes on this machine under $dir, and stops it at the end.
-# Ends the test as skipped (77), with the reason, where Slurm does not start.
+# Ends the test as skipped (77), with the reason, where Slurm does not start. REQUIRES: $root, the project.
+: "${root:?}"
 # shellcheck source=tests/scripts/check.sh
 source "$root/tests/scripts/check.sh"
 PATH=$PATH:/usr/sbin:/sbin
