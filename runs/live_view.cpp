@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "runs/event_text.h"
 #include "runs/report_text.h"
 #include "support/printable.h"
 #include "support/text/numbers.h"
@@ -91,9 +92,10 @@ std::string live_view(const RunRecord& run, int columns, bool color) {
     for (const std::string& line : step_lines(run, columns)) text += fitted(line, columns);
     text += "\n" + plot_of("loss", run, columns, color);
   }
-  const std::vector<std::string> events = last_events(run, kEvents);
+  const std::vector<TimedEvent> events = last_events(run, kEvents);
   if (!events.empty()) text += "\n";
-  for (const std::string& event : events) text += fitted(event, columns);
+  for (const auto& [time, sentence] : events)
+    text += fitted((time.size() > 19 ? time.substr(11, 8) : time) + " " + sentence, columns);
   return text;
 }
 

@@ -11,9 +11,9 @@
 
 #include "runs/compare_runs.h"
 #include "runs/curves.h"
+#include "runs/event_text.h"
 #include "runs/rank_runs.h"
 #include "runs/report_html.h"
-#include "runs/report_text.h"
 #include "support/text/html.h"
 
 namespace rondo {
@@ -121,16 +121,10 @@ ordered_json summary_json(const RunRecord& run, const LossAtTokens& at) {
           {"seconds", json_value(seconds)}};
 }
 
-// Returns rows [time, event, fields as text]. Validations are a curve, and nested fields are left
-// to events.jsonl.
+// Returns rows [time, sentence].
 ordered_json events_json(const RunRecord& run) {
   ordered_json rows = ordered_json::array();
-  for (const ordered_json& event : run.events) {
-    const std::string name = text_of_json(event.value("event", ordered_json("")));
-    if (name == "validation") continue;
-    rows.push_back({text_of_json(event.value("time", ordered_json(""))), name, event_words(event)});
-  }
-  if (rows.size() > kEventsShown) rows.erase(rows.begin(), rows.end() - kEventsShown);
+  for (const auto& [time, sentence] : last_events(run, kEventsShown)) rows.push_back({time, sentence});
   return rows;
 }
 
@@ -147,6 +141,8 @@ ordered_json resumed_json(const RunRecord& run) {
 // Flattens nested objects to keys like "versions.torch"; a list becomes text.
 ordered_json environment_json(const RunRecord& run) {
   ordered_json flat = ordered_json::object();
+  if (std::error_code none; std::filesystem::exists(run.log.folder / "console.log", none))
+    flat["console log"] = (run.log.folder / "console.log").string();
   if (!run.environment.is_object()) return flat;
   for (const auto& [key, value] : run.environment.items()) {
     if (value.is_object())

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "runs/compare_runs.h"
 #include "runs/curves.h"
@@ -46,36 +45,6 @@ bool is_constant(const std::vector<PlotLine>& lines) {
 }
 
 }  // namespace
-
-std::string event_words(const nlohmann::ordered_json& event) {
-  std::vector<std::string> words;
-  for (const auto& [key, value] : event.items()) {
-    if (key == "time" || key == "event" || value.is_structured() || value.is_null() || value == "") continue;
-    std::string name = key, text = text_of_json(value);
-    if (value.is_number_float()) text = fmt::format("{:.4g}", value.get<double>());
-    if (value.is_number_integer() &&
-        (key == "bytes" || key.ends_with("_bytes") || key.find("_bytes_") != key.npos))
-      text = size_text(value.get<std::int64_t>());
-    else if (value.is_number_integer() && key != "step" && std::abs(value.get<double>()) >= 1e4)
-      text = count_text(value.get<std::int64_t>());
-    std::replace(name.begin(), name.end(), '_', ' ');
-    words.push_back(name + " " + text);
-  }
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-std::vector<std::string> last_events(const RunRecord& run, std::size_t most) {
-  std::vector<std::string> lines;
-  for (auto event = run.events.rbegin(); event != run.events.rend() && lines.size() < most; ++event) {
-    const std::string name = text_of_json(event->value("event", nlohmann::ordered_json("")));
-    const std::string time = text_of_json(event->value("time", nlohmann::ordered_json("")));
-    if (name == "validation") continue;
-    lines.push_back(
-        fmt::format("{} {}: {}", time.size() > 19 ? time.substr(11, 8) : time, name, event_words(*event)));
-  }
-  std::reverse(lines.begin(), lines.end());
-  return lines;
-}
 
 std::string plot_of(std::string_view name, const RunRecord& run, int columns, bool color) {
   for (const Quantity& quantity : quantities())

@@ -52,7 +52,7 @@ TEST_CASE("a run reports its setup in ten lines, its last step, and its end") {
   const std::string folder = (place / "run").string(), page = (place / "page.html").string();
   CHECK_THAT(must_end_well({"top", folder}).output,
              ContainsSubstring("finished, llama3 debugmodel, ranks: 2 (dp_shard 2)\nstep 3 of 3, 100.0 %") &&
-                 ContainsSubstring("finished: step 3\n"));
+                 ContainsSubstring("finished at step 3\n"));
   CHECK_THAT(must_end_well({"report", folder, "--text"}).output,
              ContainsSubstring("\nTraining loss (nats)\n"));
   CHECK(must_end_well({"report", folder, "--output", page}).output == page + "\n");

@@ -102,7 +102,7 @@ TEST_CASE("the view of a run has its progress, the time left, the last step and 
   // A step of 3 s and nine of 0.5 s, whose median counts; ten steps are left.
   for (const char* part : {"training, ranks: 2\n", "step 10 of 20, 50.0 %, 10.0 k tokens, 5s left\n",
                            "loss 7.00000   grad_norm 1.5000   lr 1.000e-03   validation 7.2500 (step 5)\n",
-                           "memory 256.0 MiB\n", "12:00:00 start: ranks 2\n"})
+                           "memory 256.0 MiB\n", "12:00:00 started; ranks: 2\n"})
     CHECK_THAT(view, ContainsSubstring(part));
   CHECK_THAT(live_view(RunFollower(scratch / "run").look(), 30, false),
              ContainsSubstring("loss 7.00000   grad_norm 1.500\n"));

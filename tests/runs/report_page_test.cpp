@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "apps/run_program.h"
+#include "runs/event_text.h"
 #include "runs/report_text.h"
 #include "support/text/html.h"
 #include "tests/runs/made_up_runs.h"
@@ -52,10 +53,12 @@ struct TwoFolders {
     write_text(scratch / "replayed/outputs/expert_load.jsonl",
                R"({"step":10,"tokens_per_expert":{"layers.1.moe":[1,2,3,4]}})"
                "\n");
+    write_text(scratch / "replayed/outputs/console.log", "01-31 12:00:00 step 1\n");
     write_run(scratch / "eager/outputs", steps(1, 5),
               "[training]\nsteps = 2000\n[compile]\nenable = false\n");
-    write_text(scratch / "eager/outputs/exit.json",
-               R"({"exit_code": 8, "reason": "step 6: loss is not finite"})");
+    write_text(
+        scratch / "eager/outputs/exit.json",
+        R"({"exit_code": 8, "ended_at": "2026-01-31T12:00:02.123Z", "reason": "step 6: loss is not finite"})");
   }
   std::vector<RunRecord> read() const {
     return {read_record(scratch / "replayed/outputs"), read_record(scratch / "eager/outputs/")};
@@ -117,7 +120,12 @@ TEST_CASE("the page has the ends of runs, their differences and their events") {
   CHECK(data["runs"][0]["ok"] == true);
   CHECK(data["runs"][1]["state"] == "ended with 8: step 6: loss is not finite");
   CHECK(data["runs"][0]["events"] ==
-        json({{"2026-01-31T12:00:00.123Z", "checkpoint", "step 100, kind full"}}));
+        json::array({json::array({"2026-01-31T12:00:00.123Z", "saved step 100 (full)"}),
+                     json::array({"2026-01-31T12:00:01.123Z", "validation loss 6.5 at step 1000"})}));
+  const json end = json::array({"2026-01-31T12:00:02.123Z", "ended with 8: step 6: loss is not finite"});
+  CHECK(data["runs"][1]["events"] == json::array({end}));
+  CHECK(data["runs"][0]["environment"]["console log"].get<std::string>().ends_with("outputs/console.log"));
+  CHECK_FALSE(data["runs"][1]["environment"].contains("console log"));
   CHECK(data["runs"][0]["environment"]["versions.rondo"] == "0.1.0");
   CHECK(data["runs"][0]["experts"]["rows"] == json::array({{"layers.1.moe", {1, 2, 3, 4}}}));
   CHECK(data["runs"][1]["experts"].is_null());
@@ -125,6 +133,28 @@ TEST_CASE("the page has the ends of runs, their differences and their events") {
                                 {"compile.executor", "'replay'", "(absent)"},
                                 {"training.steps", "2000", "2000"}}));
   CHECK(data["best_first"].size() == 2);
+}
+
+TEST_CASE("events are sentences with their step; without the fields of one, they are their fields") {
+  const auto sentence = [](const char* event) {
+    return event_sentence(nlohmann::ordered_json::parse(event));
+  };
+  CHECK(sentence(R"({"event":"start","ranks":2,"run_before":"was killed"})") ==
+        "started; ranks: 2; the previous run was killed");
+  CHECK(sentence(R"({"event":"model","name":"llama3","flavor":"","parameters":6200000,"layout":""})") ==
+        "model llama3, 6.2 M parameters");
+  CHECK(sentence(R"({"event":"resumed","step":40,"from":"run/checkpoint/step-40","seconds":1.25})") ==
+        "resumed after step 40 from run/checkpoint/step-40, read in 1.25 s");
+  CHECK(sentence(
+            R"({"event":"checkpoint","step":40,"kind":"full","bytes":1048576,"seconds":2,"waited_s":1})") ==
+        "saved step 40 (full): 1.0 MiB in 2 s; training waited 1 s");
+  CHECK(sentence(R"({"event":"checkpoint_failed","step":40,"reason":"no space"})") ==
+        "step 40 was not saved: no space");
+  CHECK(sentence(R"({"event":"held_up","culprit":{"rank":3,"text":"rank 3 waits"}})") == "rank 3 waits");
+  CHECK(sentence(R"({"event":"held_up","culprit":[3]})") == "held_up: ");
+  CHECK(sentence(R"({"event":"checkpoint","kind":"full","free_bytes":2048})") ==
+        "checkpoint: kind full, free bytes 2.0 KiB");
+  CHECK(sentence(R"({"event":"other","step":{"a":1},"x":null,"rows":20000})") == "other: rows 20.0 k");
 }
 
 TEST_CASE("no text of a run can end the page's script, and the page requests nothing from the network") {
