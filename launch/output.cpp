@@ -24,6 +24,7 @@
 
 #include "launch/failure.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace rondo::launch {
 namespace {
@@ -134,12 +135,14 @@ void Console::write_all(int timeout_ms) {
     if (takes_bytes(100)) write_ready();
 }
 
-Forwarder::Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix)
+Forwarder::Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix,
+                     std::string tag)
     : pipe_(std::move(pipe)),
       console_(console),
       writer_(writer),
       log_(std::move(log)),
-      prefix_(std::move(prefix)) {}
+      prefix_(std::move(prefix)),
+      tag_(std::move(tag)) {}
 
 bool Forwarder::read_once() {
   std::array<char, 16384> buffer;
@@ -183,7 +186,8 @@ void Forwarder::show(std::string_view line) {
   if (console_ == nullptr) return;
   std::string prefixed;
   prefixed.reserve(prefix_.size() + line.size() + 1);
-  console_->add(prefixed.append(prefix_).append(line).append("\n"));
+  if (!line.starts_with(tag_)) prefixed += prefix_;
+  console_->add(prefixed.append(line).append("\n"));
 }
 
 std::string RankStreams::last_error_line() const {
@@ -215,9 +219,9 @@ RankStreams Output::open(int local_rank, int rank, int ranks_shown, const std::s
                                 std::strerror(errno)));
       fcntl(ends[0], F_SETFL, O_NONBLOCK);
       streams.child_fds[i] = Fd(ends[1]);
-      streams.forwarders[i] =
-          std::make_unique<Forwarder>(Fd(ends[0]), to_console ? &consoles_[i] : nullptr, &writer_,
-                                      log ? std::make_shared<Fd>(std::move(log)) : nullptr, prefix);
+      streams.forwarders[i] = std::make_unique<Forwarder>(
+          Fd(ends[0]), to_console ? &consoles_[i] : nullptr, &writer_,
+          log ? std::make_shared<Fd>(std::move(log)) : nullptr, prefix, log_tag(rank));
     }  // else the only rank keeps the terminal
   }
   return streams;

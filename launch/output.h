@@ -56,8 +56,10 @@ class LogWriter {
 // One stream of one rank, read from a pipe.
 class Forwarder {
  public:
-  // `console` and `log` may be null. `prefix` is printed before every line on the console.
-  Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix);
+  // `console` and `log` may be null. `prefix` is printed before every line on the console, except
+  // before lines that begin with `tag`, since they name the rank themselves.
+  Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix,
+            std::string tag);
   int fd() const { return pipe_.get(); }
   bool may_read() const { return pipe_ && (console_ == nullptr || !console_->is_full()); }
   void read_some();
@@ -73,7 +75,7 @@ class Forwarder {
   Console* console_;
   LogWriter* writer_;
   LogWriter::File log_;
-  std::string prefix_, partial_, last_line_;
+  std::string prefix_, tag_, partial_, last_line_;
 };
 
 // Destinations of one rank's streams. The child gets `child_fds` as stdout and stderr; -1 inherits

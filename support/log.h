@@ -6,10 +6,11 @@
 //
 // Texts are made printable, and cut at kMaxMessageBytes (support/printable.h).
 //
-// Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; there is no rank
-// before `set_log_rank`.
+// Thread-safe. A line reads `[3] 01-31 12:00:00 text`, a warning `[3] 01-31 12:00:00 warning: text`.
+// The number is the rank; it is absent before `set_log_rank`.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace rondo {
@@ -25,6 +26,14 @@ inline void log_error(std::string_view text) { log(LogLevel::error, text); }
 void log_styled(std::string_view text);
 
 void set_log_rank(int rank);
+// Returns how the lines of a rank begin: "[3] ".
+std::string log_tag(int rank);
+// Appends the lines to a file as well, without colours and without waiting for stderr. Begins with
+// the first 64 KiB that this process has logged before. A file that reaches kMaxLogFileBytes is
+// renamed to `PATH.1`, which replaces an earlier one. Lines that a full disk does not accept are
+// lost. An empty path ends this. Returns why the file cannot be opened, or "".
+std::string keep_log(const std::string& path);
+inline constexpr std::size_t kMaxLogFileBytes = 8 << 20;
 // Lines are coloured if stderr is a terminal and NO_COLOR is unset, or if CLICOLOR_FORCE is set.
 // `false` turns colour off permanently.
 void set_log_color(bool allowed);

@@ -39,7 +39,8 @@ constexpr std::int64_t kMostOfASmallFile = 1 << 20;
 
 constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.jsonl",     "metrics.csv",
                                      "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
-                                     "tb",           "profile_traces", "memory_snapshot",   "comm_traces"};
+                                     "tb",           "profile_traces", "memory_snapshot",   "comm_traces",
+                                     "console.log",  "console.log.1"};
 
 // Variables that affect numbers or speed.
 constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",

@@ -7,6 +7,7 @@
 //   expert_load.jsonl  for models with experts: one object every few steps (expert_load.h)
 //   events.jsonl   one object per event: {"time": "2026-01-31T12:00:00.123Z", "event": NAME,
 //                  fields...}
+//   console.log    the console lines of rank 0, of all starts; console.log.1: earlier ones (keep_log)
 //   exit.json      how the run ended (ExitRecord); absent while it runs
 //   graph/ tb/     the recorded graph as text; TensorBoard event files
 //   profile_traces/ memory_snapshot/ comm_traces/  docs/profiling.md
@@ -79,6 +80,7 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
+  std::filesystem::path console_log() const { return folder_ / "console.log"; }
   // Returns the graph folder of a rank other than 0.
   static std::filesystem::path graph_folder_of(const std::filesystem::path& run_folder, int rank) {
     return run_folder / "graph" / ("rank_" + std::to_string(rank));

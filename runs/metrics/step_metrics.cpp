@@ -63,11 +63,10 @@ json parse_object(std::string_view line) {
 
 // torchtitan's palette; each code precedes its field.
 struct Palette {
-  const char *step = "", *loss = "", *grad_norm = "", *memory = "", *tps = "", *tflops = "", *mfu = "",
-             *reset = "";
+  const char *step = "", *loss = "", *grad_norm = "", *memory = "", *tps = "", *flops = "", *reset = "";
 };
 constexpr Palette kColors = {
-    "\033[31m", "\033[32m", "\033[38;2;180;60;0m", "\033[38;2;54;234;195m", "\033[34m", "\033[36m",
+    "\033[31m", "\033[32m", "\033[38;2;180;60;0m", "\033[38;2;54;234;195m", "\033[34m",
     "\033[35m", "\033[39m"};
 
 // "-1234567.50" -> "-1,234,567.50"; text without digits ("nan") is unchanged.
@@ -81,10 +80,14 @@ std::string with_thousands(std::string digits) {
 
 std::string whole(double value) { return with_thousands(fmt::format("{:.0f}", std::nearbyint(value))); }
 
-std::string memory_field(double memory_gib, double capacity_gib) {
-  const std::string size = fmt::format("memory: {:>5.2f}GiB", memory_gib);
-  if (capacity_gib <= 0) return size;
-  return fmt::format("{}({:.2f}%)", size, 100 * memory_gib / capacity_gib);
+std::string memory_field(double memory_gib) {
+  return fmt::format("{:.{}f} GiB", memory_gib, memory_gib < 10 ? 2 : 1);
+}
+
+std::string flops_field(const StepMetrics& m) {
+  if (m.mfu) return fmt::format("mfu {:.1f}%", *m.mfu);
+  if (m.tflops < 1) return fmt::format("{:.1f} GFLOP/s", 1000 * m.tflops);
+  return with_thousands(fmt::format("{:.1f}", m.tflops)) + " TFLOP/s";
 }
 
 std::string overflow_field(const std::optional<OverflowMetrics>& o) {
@@ -94,7 +97,7 @@ std::string overflow_field(const std::optional<OverflowMetrics>& o) {
 }
 
 std::string eta_field(const ConsoleStyle& style) {
-  return style.eta_s ? "  eta: " + format_duration(*style.eta_s) : "";
+  return style.eta_s ? "  eta " + format_duration(*style.eta_s) : "";
 }
 
 }  // namespace
@@ -172,20 +175,17 @@ StepMetrics parse_step_metrics(std::string_view text) {
 
 std::string console_line(const StepMetrics& m, const ConsoleStyle& style) {
   const Palette color = style.color ? kColors : Palette{};
-  const std::string mfu = m.mfu ? fmt::format("{:.2f}%", *m.mfu) : "N/A";
-  return fmt::format(
-      "{}step: {:2}  {}loss: {:>8.5f}  {}grad_norm: {:>7.4f}  {}{}  {}tps: {}  {}tflops: {}  {}mfu: {}{}{}{}",
-      color.step, m.step, color.loss, m.loss, color.grad_norm, m.grad_norm, color.memory,
-      memory_field(m.memory_gib, style.memory_capacity_gib), color.tps, whole(m.tokens_per_s), color.tflops,
-      with_thousands(fmt::format("{:.2f}", m.tflops)), color.mfu, mfu, color.reset,
-      overflow_field(m.overflow), eta_field(style));
+  return fmt::format("{}step {}  {}loss {:.4f}  {}norm {:.4f}  {}{}  {}{} tps  {}{}{}{}{}", color.step,
+                     m.step, color.loss, m.loss, color.grad_norm, m.grad_norm, color.memory,
+                     memory_field(m.memory_gib), color.tps, whole(m.tokens_per_s), color.flops,
+                     flops_field(m), color.reset, overflow_field(m.overflow), eta_field(style));
 }
 
 std::string console_line(const ValidationMetrics& m, const ConsoleStyle& style) {
   const Palette color = style.color ? kColors : Palette{};
-  return fmt::format("{}validate step: {:2}  {}loss: {:>7.4f}  {}{}  {}tps: {}{}{}", color.step, m.step,
-                     color.loss, m.loss, color.memory, memory_field(m.memory_gib, style.memory_capacity_gib),
-                     color.tps, whole(m.tokens_per_s), color.reset, eta_field(style));
+  return fmt::format("{}step {}  {}validation loss {:.4f}  {}{}  {}{} tps{}{}", color.step, m.step,
+                     color.loss, m.loss, color.memory, memory_field(m.memory_gib), color.tps,
+                     whole(m.tokens_per_s), color.reset, eta_field(style));
 }
 
 std::string format_duration(double seconds) {

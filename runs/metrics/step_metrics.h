@@ -72,16 +72,15 @@ class StepMetricsWriter {
 };
 
 struct ConsoleStyle {
-  bool color = false;              // as log_has_color()
-  double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0: no percentage
+  bool color = false;  // as log_has_color()
   std::optional<double> eta_s = std::nullopt;
 };
 
-// Returns torchtitan's line, followed by the time left, on one line:
-// "step:  1  loss:  7.62461  grad_norm:  1.2345  memory:  0.12GiB(0.50%)  tps: 12,345
-//  tflops: 0.12  mfu: 43.21%  eta: 1m23s"
-// mfu is N/A if unknown. An overflow is shown before the eta: "dropped_tokens: 96 repeated_steps: 1
-// skipped_steps: 0".
+// Returns the line of a step. With the log's time and rank it has at most 100 columns while the step
+// and the tokens per second have five digits:
+// "step 7  loss 7.6246  norm 1.2345  70.1 GiB  12,345 tps  mfu 43.2%  eta 1m23s"
+// If the device's peak is unknown, the line has the achieved FLOP/s in place of mfu. An overflow
+// precedes the eta: "dropped_tokens: 96  repeated_steps: 1  skipped_steps: 0".
 std::string console_line(const StepMetrics& metrics, const ConsoleStyle& style);
 
 struct ValidationMetrics {

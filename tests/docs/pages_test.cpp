@@ -109,7 +109,7 @@ TEST_CASE("README shows how a run of the debug model begins") {
     const std::string line = line_with(output, from);
     must_have("README.md", line.substr(0, line.find(to) + std::string(to).size()));
   }
-  must_have("README.md", line_with(output, "step:  1  loss:").substr(0, 42));
+  must_have("README.md", line_with(output, "step 1  loss").substr(0, 32));
 }
 
 TEST_CASE("README's speeds are the medians of the results that it names") {
@@ -144,7 +144,7 @@ TEST_CASE("README's speeds are the medians of the results that it names") {
 }
 
 TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps of it") {
-  const std::string log = std::regex_replace(run().result.output, std::regex("(^|\n).* info    "), "\n");
+  const std::string log = std::regex_replace(run().result.output, std::regex("(^|\n)\\[0\\] .{14} "), "\n");
   const std::vector<std::string> summary = block_below("docs/memory.md", "## How to read the summary"),
                                  kept = block_below("docs/memory.md", "## Choose what the backward keeps");
   CHECK(summary.size() > 8);

@@ -281,6 +281,12 @@ TEST_CASE("only the ranks of the filter reach the console, a single rank without
   CHECK(text_of(folder.path("j/attempt_0/2/stdout.log")) == "out 2\n");
 }
 
+TEST_CASE("a line of the log that begins with its rank gets no second one") {
+  const Finished run = launch(shell({"--nproc-per-node=2"}, "echo \"[$RANK] step\"; echo \"[7] step\""));
+  CHECK_THAT(run.out, ContainsSubstring("[default0]: [7] step\n") && !ContainsSubstring("[default0]: [0]"));
+  CHECK_THAT(run.out, ContainsSubstring("[1] step\n") && !ContainsSubstring("[default1]: [1]"));
+}
+
 TEST_CASE("lines of different ranks are never mixed, and an unfinished line is shown") {
   const Finished run =
       launch(shell({"--nproc-per-node=2"},

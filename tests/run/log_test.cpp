@@ -25,15 +25,14 @@ TEST_CASE("a run reports its setup in ten lines, its last step, and its end") {
   INFO(run.output);
   const Words lines = lines_of_output(run.output);
   const auto first_step = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find("step:  1") != std::string::npos;
+    return line.find("step 1  loss ") != std::string::npos;
   });
   REQUIRE(first_step != lines.end());
   CHECK(first_step - lines.begin() <= 10);
-  for (const char* part :
-       {"model: llama3 debugmodel, ", " parameters", "layout: 2 ranks (dp_shard 2)",
-        "run folder: ", "documents: <bos> text <eos>\n", "held out for validation: ", "compiled: train_step ",
-        " planned for a rank", "step:  3  loss: ", "done after step 3 of 3, 384 tokens",
-        "validation loss: ", "next: rondo report "})
+  for (const char* part : {"model: llama3 debugmodel, ", " parameters", "layout: 2 ranks (dp_shard 2)",
+                           "run folder: ", "documents: <bos> text <eos>\n", "held out for validation: ",
+                           "compiled: train_step ", " planned for a rank", "step 3  loss ",
+                           "done after step 3 of 3, 384 tokens", "validation loss ", "next: rondo report "})
     CHECK_THAT(run.output, ContainsSubstring(part));
   CHECK_THAT(run.output, !ContainsSubstring("traced") && !ContainsSubstring("replay:"));
 
@@ -63,7 +62,25 @@ TEST_CASE("a quiet run prints only steps and validations") {
   const Place place;
   const ProgramResult run =
       must_end_well(place.train("run", {"--training.steps=2", "--metrics.verbosity=quiet"}));
-  for (const std::string& line : lines_of_output(run.output)) CHECK_THAT(line, ContainsSubstring("step:  "));
+  for (const std::string& line : lines_of_output(run.output)) CHECK_THAT(line, ContainsSubstring(" step "));
+}
+
+TEST_CASE("lines of steps fit 100 columns and name the rank once; console.log has them, a resume appends") {
+  const Place place;
+  const Words flags = {"--checkpoint.enable=true", "--checkpoint.interval=2", "--metrics.log_freq=1"};
+  const ProgramResult first = must_end_well(place.launch(2, "run", flags + steps(2)));
+  const ProgramResult second = must_end_well(place.launch(2, "run", flags + steps(4)));
+  int shown = 0;
+  std::string printed;
+  for (const std::string& line : lines_of_output(first.output + second.output)) {
+    INFO(line);
+    CHECK_THAT(line, !ContainsSubstring("default0") && !ContainsSubstring("[1] "));
+    if (line.find(" step ") < 20) CHECK(line.size() <= 100);
+    if (line.find(" step ") < 20) ++shown;
+    if (line.starts_with("[0] ")) printed += line + "\n";
+  }
+  CHECK(shown >= 4);
+  CHECK(text_of(place / "run/console.log") == printed);
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST_CASE(
   INFO(end.out << end.err);
   CHECK(end.code == 8);
   CHECK_THAT(end.err,
-             ContainsSubstring("rank 0 error   step 6: ranks that should hold the same state have "
+             ContainsSubstring(" error: step 6: ranks that should hold the same state have "
                                "drifted apart: rank 3 has other bits than rank 2 of model/layers.1."));
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("a run validates after its last step") {
   const Place place;
   const ProgramResult run = place.play(1, "run", steps(3));
   CHECK(place.metrics("run")[2].contains("validation_loss"));
-  CHECK_THAT(run.output, ContainsSubstring("validate step:  3"));
+  CHECK_THAT(run.output, ContainsSubstring("step 3  validation loss "));
 }
 
 }  // namespace

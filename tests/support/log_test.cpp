@@ -6,7 +6,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
 #include <string>
+
+#include "support/printable.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {
@@ -73,6 +77,30 @@ TEST_CASE("unread log lines do not block: some are buffered, the others are drop
   int shown = 0;
   for (std::size_t at = 0; (at = output.find("line ", at)) != std::string::npos; ++at) ++shown;
   CHECK(shown + dropped == kLines + kAfterwards);
+}
+
+TEST_CASE(
+    "a kept log has the first lines of the process, no colours, and twice the bytes of a file at most") {
+  const PipedStderr piped;
+  const Scratch scratch;
+  const std::string path = (scratch / "console.log").string();
+  keep_log("");
+  log_warning("before the file");
+  REQUIRE(keep_log(path).empty());
+  log_styled("\x1b[31mstep\x1b[39m");
+  REQUIRE(lines_of(path).size() == 2);
+  CHECK(lines_of(path)[1].ends_with(" step"));
+  CHECK_THAT(text_of(path), ContainsSubstring(" warning: before the file\n"));
+  const std::string long_line(kMaxMessageBytes - 4, 'a');
+  std::size_t bytes = 0;
+  for (; bytes <= 3 * kMaxLogFileBytes; bytes += long_line.size()) log_info(long_line);
+  CHECK(std::filesystem::file_size(path) <= kMaxLogFileBytes);
+  CHECK(std::filesystem::file_size(path + ".1") <= kMaxLogFileBytes);
+  REQUIRE(keep_log(path).empty());  // as a resume does
+  log_info("last");
+  CHECK(lines_of(path).back().ends_with(" last"));
+  CHECK(keep_log((scratch / "none/console.log").string()) == "No such file or directory");
+  keep_log("");
 }
 
 }  // namespace

@@ -55,8 +55,13 @@ Report::Report(const JobConfig& config, std::vector<std::string> command_line, i
       folder_(config.job.dump_folder),
       started_s_(now_s()) {}
 
+Report::~Report() { keep_log(""); }
+
 void Report::begin(const std::optional<Resumed>& resumed) {
   folder_.begin(resumed);
+  if (const std::string error = keep_log(folder_.console_log()); !error.empty())
+    log_warning(fmt::format("{} cannot be written ({}); the log is only on the console",
+                            folder_.console_log().string(), error));
   tell_launcher_folder(folder_.path());
   metrics_.emplace(folder_.metrics_file());
   folder_.write_config(to_annotated_toml(config_));
@@ -281,10 +286,6 @@ StepMetrics Report::measure(Throughput& clock) const {
   return m;
 }
 
-ConsoleStyle Report::style(std::optional<double> eta_s) const {
-  return {log_has_color(), static_cast<double>(costs_.device.memory_bytes) / kGib, eta_s};
-}
-
 void Report::step_done(const DoneStep& done, const StepResult& result) {
   for (auto* clock : {&each_step_, &each_line_})
     (*clock)->step_done(costs_.tokens_per_step, done.data_wait_s, now_s());
@@ -321,7 +322,7 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   m.data_wait_fraction = interval.data_wait_fraction;
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
-  log_styled(console_line(m, style(each_line_->eta_s(steps_left))));
+  log_styled(console_line(m, {log_has_color(), each_line_->eta_s(steps_left)}));
   if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
   if (!config_.metrics.prometheus_file.empty()) show_prometheus(m);
 }
@@ -369,7 +370,7 @@ void Report::validation_done(std::int64_t step, std::optional<double> loss, std:
   if (!loss) return;
   ValidationMetrics m{step, *loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
-  log_styled(console_line(m, style(std::nullopt)));
+  log_styled(console_line(m, {log_has_color()}));
   folder_.event("validation", {{"step", step}, {"loss", *loss}});
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }

@@ -48,6 +48,7 @@ class Report {
  public:
   // Locks the run folder without changing its contents. `config` must outlive the report.
   Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
+  ~Report();  // ends console.log
   // Makes the folder this run's, after the start is accepted; the end of the run is written there.
   // `resumed`: the steps that a resumed run continues. All functions below REQUIRE it.
   void begin(const std::optional<Resumed>& resumed);
@@ -91,7 +92,6 @@ class Report {
   void write_held();
   void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;
-  ConsoleStyle style(std::optional<double> eta_s) const;
 
   const JobConfig& config_;
   const std::vector<std::string> command_line_;

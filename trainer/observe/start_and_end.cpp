@@ -66,15 +66,15 @@ struct Losses {
   }
 };
 
-std::string losses_line(const RunLog& log) {
+std::vector<std::string> losses_lines(const RunLog& log) {
   Losses train, validation;
   for (const StepMetrics& line : log.lines) {
     train.add(line.step, line.loss);
     if (line.validation_loss) validation.add(line.step, *line.validation_loss);
   }
-  std::string text = "loss: " + train.text();
-  if (!std::isnan(validation.last)) text += "; validation loss: " + validation.text();
-  return text;
+  std::vector<std::string> lines = {"loss: " + train.text()};
+  if (!std::isnan(validation.last)) lines.push_back("validation loss: " + validation.text());
+  return lines;
 }
 
 // Returns how to continue training after this run, if that is possible, and what it does to the
@@ -182,7 +182,8 @@ std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, c
       fmt::format("{} after step {} of {}, {} tokens; it took {}, of these {} for validation and saving",
                   end.finished ? "done" : "stopped", end.step, config.training.steps,
                   count_text(end.tokens_seen), format_duration(end.seconds), format_duration(end.paused_s))};
-  if (!log.lines.empty()) lines.push_back(losses_line(log));
+  if (!log.lines.empty())
+    for (std::string& line : losses_lines(log)) lines.push_back(std::move(line));
   lines.push_back("run folder: " + folder);
   if (end.last_saved_step >= 0)
     lines.push_back(fmt::format("checkpoints: {}, the last of step {}", checkpoint_root(config).string(),

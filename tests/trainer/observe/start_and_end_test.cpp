@@ -93,9 +93,9 @@ TEST_CASE("the end reports the last and the best losses, and a loss that is not 
       config, {.step = 4, .tokens_seen = 4096, .finished = true, .seconds = 90, .paused_s = 5}, log);
   CHECK(lines ==
         Lines{"done after step 4 of 4, 4.1 k tokens; it took 1m30s, of these 5s for validation and saving",
-              "loss: 3.0000 at the end, 2.0000 at best (step 3); validation loss: 4.7500 at the "
-              "end, 4.5000 at best (step 2)",
-              "run folder: ./outputs", "next: rondo report ./outputs draws the curves"});
+              "loss: 3.0000 at the end, 2.0000 at best (step 3)",
+              "validation loss: 4.7500 at the end, 4.5000 at best (step 2)", "run folder: ./outputs",
+              "next: rondo report ./outputs draws the curves"});
 }
 
 TEST_CASE("the suggested next commands depend on what was saved") {
