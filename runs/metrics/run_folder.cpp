@@ -106,9 +106,15 @@ FolderLock lock(const fs::path& folder) {
          "is being written by another run that is still alive" + FolderLock::holder_elsewhere(folder));
 }
 
-void warn_if_others_may_write(const fs::path& folder) {
+void warn_of_mode(const fs::path& folder) {
   struct stat facts {};
-  if (::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
+  if (::stat(folder.c_str(), &facts) != 0) return;
+  if ((facts.st_mode & S_IRWXU) != S_IRWXU)
+    log_warning(
+        fmt::format("only root can read and write {}, whose mode is {:03o}; `chmod u+rwx`, and a umask such "
+                    "as 022, open it to its owner",
+                    folder.string(), facts.st_mode & 0777U));
+  if ((facts.st_mode & S_IWOTH) != 0)
     log_warning(
         fmt::format("every user of this machine can write to {} and change the files of the run; "
                     "`chmod o-w` prevents it",
@@ -217,7 +223,7 @@ RunFolder::~RunFolder() {
 
 void RunFolder::begin(const std::optional<Resumed>& resumed) {
   resumed_ = resumed;
-  warn_if_others_may_write(folder_);
+  warn_of_mode(folder_);
   try {
     const std::vector<fs::path> files = files_of_a_run(folder_);
     if (!files.empty()) earlier_end_ = how_it_ended(folder_);

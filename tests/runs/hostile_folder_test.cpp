@@ -7,9 +7,12 @@
 
 #include "runs/follow_run.h"
 #include "runs/live_view.h"
+#include "runs/metrics/run_folder.h"
 #include "runs/report_page.h"
 #include "runs/report_text.h"
+#include "support/error.h"
 #include "support/files/file_lines.h"
+#include "support/log.h"
 #include "tests/runs/made_up_runs.h"
 
 namespace rondo {
@@ -87,6 +90,23 @@ TEST_CASE("JSON and TOML of a run that are nested too deeply are refused or left
             "# " + dots + "\na = \"\\\"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n" + dots +
                 "\n\"\"\"\nd = [" + repeated("1.5, ", 1000) + "]\n\"" + dots + "\" = 1\n");
   CHECK(shown(run) == "no error");
+}
+
+TEST_CASE("a run folder that a umask closes to its owner gets a warning, or is refused") {
+  const Scratch scratch;
+  REQUIRE(keep_log((scratch / "log").string()).empty());
+  const mode_t usual = umask(0777);
+  std::string error;
+  try {
+    RunFolder folder(scratch / "run");
+    folder.begin({});
+  } catch (const Error& refused) {
+    error = refused.what();
+  }
+  umask(usual);
+  keep_log("");
+  CHECK_THAT(text_of(scratch / "log") + error, ContainsSubstring("/run, whose mode is 000; `chmod u+rwx`") ||
+                                                   ContainsSubstring("cannot be written to"));
 }
 
 TEST_CASE("control sequences of a run folder do not reach the terminal") {
