@@ -8,8 +8,8 @@
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
 //   FAILING_FILES_TIMES   how many from there on; default 1
 //   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
-//                         "short": a write takes half of its bytes; "kill": SIGKILL before the call;
-//                         "vanish": the folder UNDER is renamed to UNDER.gone before the call;
+//                         "short": a write takes half of its bytes; "kill", "stop": SIGKILL or SIGSTOP before the
+//                         call; "vanish": the folder UNDER is renamed to UNDER.gone before the call;
 //                         "slow": the call begins 4 seconds later; "hang": it never returns; "exit": the
 //                         process ends with 0
 //   FAILING_FILES_RANK    only in processes whose RANK is this
@@ -118,6 +118,7 @@ Action decide(const char* call, const char* path) {
   write_log(number, call, path);
   const bool disturbed = plan().at > 0 && number >= plan().at && number - plan().at < plan().times;
   if (disturbed && plan().action == "kill") syscall(SYS_kill, getpid(), SIGKILL);
+  if (disturbed && plan().action == "stop") syscall(SYS_kill, getpid(), SIGSTOP);
   if (disturbed && plan().action == "vanish") vanish();
   if (disturbed && plan().action == "exit") syscall(SYS_exit_group, 0);
   if (disturbed && plan().action == "slow") {
