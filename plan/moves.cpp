@@ -231,9 +231,7 @@ std::vector<Variant> other_pieces(const Variant& way, const SearchedJob& searche
 
 std::vector<Variant> other_moments(const Variant& way, const SearchedJob& searched) {
   Choices choices(way, searched);
-  if (way.config.training.dtype == Precision::float32)
-    choices.changed(
-        [](JobConfig& c) { c.optimizer.implementation = OptimizerImplementation::fused_opt_states_bf16; });
+  if (const Variant v = with_bf16_moments(way); is_valid(v, searched)) choices.add(v);
   return choices.take();
 }
 

@@ -63,6 +63,8 @@ class Search {
     const double share =
         plan_.pipeline ? 0
                        : static_cast<double>(result_.least_ranks_for_state) / static_cast<double>(job.world);
+    ends_at_ = limits_.plans;
+    if (!plan_.fits() && share <= 2) try_leanest();
     if (share <= 1) {
       ends_at_ = limits_.plans / 2;
       keeps_training_ = true;
@@ -134,6 +136,12 @@ class Search {
     if (!improves) return;
     result_.improvements.push_back({way, plans_.used(), cpu_seconds() - started_cpu_s_});
     if (limits_.improved) limits_.improved(result_.improvements.back());
+  }
+
+  // Plans the ways that are likeliest to fit, so that a job that does not fit has an answer soon.
+  void try_leanest() {
+    const Variant lean = leanest(searched_.job, searched_);
+    if (!consider(lean, true).fits()) consider(with_bf16_moments(lean), true);
   }
 
   // Plans all changes of a single kind, the first of each kind first. Returns the best of those that

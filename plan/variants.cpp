@@ -131,6 +131,12 @@ Variant with_other_gradient_sync(Variant job) {
   return job;
 }
 
+Variant with_bf16_moments(Variant job) {
+  if (job.config.training.dtype == Precision::float32)
+    job.config.optimizer.implementation = OptimizerImplementation::fused_opt_states_bf16;
+  return job;
+}
+
 Variant with_layout(Variant job, const std::string& layout) {
   Parallelism& p = job.config.parallelism;
   p.module_fqns_per_model_part.clear();

@@ -32,6 +32,9 @@ std::vector<Variant> pipelines(const Variant& job);
 // gradients until the end of the step; "step" sends less.
 Variant with_other_gradient_sync(Variant job);
 
+// Keeps the moments of the optimizer in bf16, if parameters are in fp32.
+Variant with_bf16_moments(Variant job);
+
 // Sets the layout of layers, in Megatron's format.
 Variant with_layout(Variant job, const std::string& layout);
 // Limits the microbatches of a stage between I and W to `most`.

@@ -104,6 +104,17 @@ TEST_CASE("two searches find the same ways, and one with fewer plans keeps its l
   CHECK(first.best() != nullptr);
 }
 
+TEST_CASE("a job that does not fit is answered within four plans where only the leanest way fits") {
+  Job lean{kLlama, 4};
+  lean.words.insert(lean.words.end(), {"--activation_checkpoint.mode=full", "--compile.numerics=rounds",
+                                       "--training.local_batch_size=1", "--training.global_batch_size=16"});
+  const std::int64_t least = lean.plan().memory.total_bytes();
+  const SearchResult result = Job{kLlama, 4}.with_room(least).search();
+  REQUIRE_FALSE(result.improvements.empty());
+  CHECK(result.improvements[0].plans <= 4);
+  CHECK(result.improvements[0].way.total_bytes == least);
+}
+
 TEST_CASE("each improvement is faster than those before, and is reported when it is found") {
   std::vector<double> reported;
   SearchLimits limits{.plans = 40};
