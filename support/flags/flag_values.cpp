@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/text/nearest.h"
 
@@ -44,6 +45,27 @@ ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most) {
       return fmt::format("must be a whole number {}{}", range_text(least, most),
                          most < 1'000'000'000 ? "" : ", such as 8 or 100M");
     *target = *number * factor;
+    return "";
+  };
+}
+
+ReadValue tokens(std::int64_t* target) {
+  return [=](const std::string& value) -> std::string {
+    constexpr double kMostExact = 9e15;  // a double holds every whole number up to it
+    static constexpr std::string_view kLetters = "KMGTB";
+    static constexpr double kFactors[] = {1e3, 1e6, 1e9, 1e12, 1e9};
+    std::string_view digits = value;
+    double factor = 1;
+    if (const std::size_t at = digits.empty() ? kLetters.npos : kLetters.find(digits.back());
+        at != kLetters.npos) {
+      digits.remove_suffix(1);
+      factor = kFactors[at];
+    }
+    const auto number = number_in<double>(digits, 0, kMostExact / factor);
+    const double count = std::round(number.value_or(0) * factor);
+    if (count < 1 || std::abs(count - *number * factor) > 1e-6)
+      return "must be a whole number of tokens from 1 to 9000T, such as 100B, 1.5T or 2e9";
+    *target = static_cast<std::int64_t>(count);
     return "";
   };
 }

@@ -53,6 +53,10 @@ ReadValue number(Target* target, double least, double most = std::numeric_limits
 // Reads a whole number with an optional suffix K, M, G or T, powers of 1000: 100M.
 ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most = kNoMost);
 
+// Reads a whole number of tokens: as an amount, with a fraction, an exponent, or B for G, too:
+// 1.5T, 100B, 2e9.
+ReadValue tokens(std::int64_t* target);
+
 // Reads any text except "". `Target` is assignable from std::string.
 template <class Target>
 ReadValue text(Target* target) {

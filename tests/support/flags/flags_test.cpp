@@ -65,6 +65,22 @@ TEST_CASE("a value follows its flag, with = or as the next word") {
   }
 }
 
+TEST_CASE("tokens have fractions, exponents and B, and are a whole number") {
+  std::int64_t count = 0;
+  const ReadValue read = flag::tokens(&count);
+  for (const auto& [text, tokens] : {std::pair("100B", 100'000'000'000),
+                                     {"2e9", 2'000'000'000},
+                                     {"1.5T", 1'500'000'000'000},
+                                     {"1G", 1'000'000'000},
+                                     {"0.3K", 300},
+                                     {"7", 7}}) {
+    CHECK(read(text) == "");
+    CHECK(count == tokens);
+  }
+  for (const char* bad : {"", "B", "0", "-1", "1.5", "1e99", "nan", "1b", "2 e9", "10000T"})
+    CHECK(read(bad) == "must be a whole number of tokens from 1 to 9000T, such as 100B, 1.5T or 2e9");
+}
+
 TEST_CASE("a list is split at commas, and may be empty") {
   Command command;
   CHECK(command.read({"--passes=a,b", "-q"}) == "");
