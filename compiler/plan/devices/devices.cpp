@@ -28,6 +28,8 @@
 //   H200 as fast as they were, within 3 %; products ran at 693 TFLOP/s there, 664 as planned. An H100 PCIe (350 W) reaches 433 in bf16 (torchao,
 //   issue 3342). h100-96gb (500 W), A100 and Blackwell are fitted to published runs. The others are limited by
 //   their figures alone. docs/results/backcast_2026-11-26.md has the runs, and how far each misses.
+// - a lower power limit: (limit / own limit)^0.4 of the sustained rate. Hoppers with 700 and 500 W sustain 0.79 and
+//   0.69, and one with 350 W 0.75 as much for each multiprocessor as one with 700 W.
 // - host 0.85 of the link: the usual rate of large copies from pinned memory.
 // - reserve: 3 GiB of a GPU for the CUDA context, NCCL's buffers and cuBLAS's workspaces.
 //
@@ -36,58 +38,19 @@
 // 100 us a hop are assumptions.
 #include "compiler/plan/devices/devices.h"
 
-#include <array>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
 
 namespace rondo::ir {
 namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9, kGibi = 1 << 30;
+constexpr double kNetworkShare = 0.95, kPowerExponent = 0.4;
 constexpr double kPcie4 = 32, kPcie5 = 64, kGraceLink = 450, kGb10 = 136;  // GB/s each way
 
-struct Published {
-  std::string_view name, what, reported;
-  double bf16_tflops, float8_tflops, fp32_tflops, memory_gib, memory_tb_per_s;
-  int multiprocessors, linked;
-  double link_gb_per_s, network_gbit_per_s, host_gb_per_s;
-  double sustained_fraction;
-  bool has_float8_blocks = false;
-  std::string_view also = {};
-};
-
-constexpr DeviceModel gpu(const Published& p) {
-  DeviceModel d;
-  d.name = p.name;
-  d.also = p.also;
-  d.what = p.what;
-  d.reported = p.reported;
-  d.memory_bytes = static_cast<std::int64_t>(p.memory_gib * kGibi);
-  d.reserve_bytes = std::int64_t{3} << 30;
-  d.peak_16bit_flops_per_s = p.bf16_tflops * kTera;
-  d.peak_float8_flops_per_s = p.float8_tflops * kTera;
-  d.peak_fp32_flops_per_s = p.fp32_tflops * kTera;
-  d.peak_memory_bytes_per_s = p.memory_tb_per_s * kTera;
-  d.multiprocessors = p.multiprocessors;
-  d.matmul_fraction = 0.85;
-  d.sustained_fraction = p.sustained_fraction;
-  d.float8_fraction = 0.96;
-  d.float8_blocks_fraction = p.has_float8_blocks ? 0.74 : 0;
-  d.attention_forward_fraction = 724.0 / 989;
-  d.attention_backward_fraction = 639.0 / 989;
-  d.attention_forward_half = 1014;
-  d.attention_backward_half = 1491;
-  d.memory_fraction = 0.80;
-  d.launch_s = 4e-6;
-  d.ranks_per_node = p.linked;
-  d.within_node = {p.link_gb_per_s * kGiga * 0.80, 9e-6, 1e-6};
-  d.between_nodes = {p.linked * p.network_gbit_per_s / 8 * kGiga * 0.95, 7.3e-6, 7e-6};
-  d.exchange_fraction = 0.50;
-  d.exchange_s = 50e-6;
-  d.contention = 3;
-  d.host_bytes_per_s = p.host_gb_per_s * kGiga * 0.85;
-  return d;
-}
-
-constexpr DeviceModel two_cores() {
+DeviceModel two_cores() {
   DeviceModel d;
   d.name = "cpu";
   d.what = "two cores of Zen 4";
@@ -101,46 +64,151 @@ constexpr DeviceModel two_cores() {
   return d;
 }
 
-constexpr std::array kDevices = {
-    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 0, 19.5, 39.38, 1.555, 108, 8,
-         300, 200, kPcie4, 0.82}),
-    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 0, 19.5, 79.15, 2.039, 108, 8,
-         300, 200, kPcie4, 0.85}),
-    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 1513, 51, 79.1, 2.0, 114, 8, kPcie5,
-         400, kPcie5, 0.67, true}),
-    gpu({"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 1979, 67, 79.1, 3.35, 132, 8, 450,
-         400, kPcie5, 0.79, true, "h100-80gb"}),
-    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 1979, 67, 95, 2.4, 132, 8, 450, 400,
-         kPcie5, 0.69, true}),
-    gpu({"h20", "NVIDIA H20 SXM, 96 GB", "NVIDIA H20", 148, 296, 44, 95, 4.0, 78, 8, 450, 400, kPcie5, 1,
-         true}),
-    gpu({"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 1979, 67, 139.8, 4.8, 132, 8, 450, 400,
-         kPcie5, 0.79, true}),
-    gpu({"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 4500, 75, 178.3, 7.7, 148, 8, 900, 400,
-         kPcie5, 0.82}),
-    gpu({"b300", "NVIDIA HGX B300, 288 GB", "NVIDIA B300 SXM6 AC", 2250, 4500, 75, 267, 7.7, 148, 8, 900, 800,
-         kPcie5, 0.82}),
-    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 5000, 80, 184.3, 8.0, 148, 72, 900, 400,
-         kGraceLink, 0.77}),
-    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 5000, 80, 276.5, 8.0, 160, 72, 900, 800,
-         kGraceLink, 0.95}),
-    gpu({"l40s", "NVIDIA L40S, 48 GB", "NVIDIA L40S", 362, 733, 91.6, 44.4, 0.864, 142, 8, kPcie4, 200,
-         kPcie4, 1}),
-    gpu({"rtx4090", "NVIDIA GeForce RTX 4090, 24 GB", "NVIDIA GeForce RTX 4090", 165, 330, 82.6, 23.64, 1.008,
-         128, 8, kPcie4, 100, kPcie4, 1, false, "4090"}),
-    gpu({"rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell, 96 GB", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
-         504, 1008, 126, 94.9, 1.792, 188, 8, kPcie5, 400, kPcie5, 1}),
-    gpu({"gb10", "NVIDIA GB10, 128 GB", "NVIDIA GB10", 125, 250, 31, 119.6, 0.273, 48, 1, 0, 200, kGb10, 1,
-         false, "dgx-spark"}),
-    two_cores(),
-};
+// Returns the bytes per second of a node's network cards together.
+double network_bytes_per_s(std::int64_t gpus, double gbit_per_s) {
+  return static_cast<double>(gpus) * gbit_per_s / 8 * kGiga * kNetworkShare;
+}
+
+const std::vector<Card>& all_cards() {
+  static const std::vector<Card> list = {
+      {"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 0, 19.5, 39.38, 1.555, 108, 8,
+       300, 200, kPcie4, 400, 0.82},
+      {"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 0, 19.5, 79.15, 2.039, 108, 8,
+       300, 200, kPcie4, 400, 0.85},
+      {"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 1513, 51, 79.1, 2.0, 114, 8, kPcie5,
+       400, kPcie5, 350, 0.67, true},
+      {"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 1979, 67, 79.1, 3.35, 132, 8, 450, 400,
+       kPcie5, 700, 0.79, true, "h100-80gb"},
+      {"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 1979, 67, 95, 2.4, 132, 8, 450, 400,
+       kPcie5, 500, 0.69, true},
+      {"h20", "NVIDIA H20 SXM, 96 GB", "NVIDIA H20", 148, 296, 44, 95, 4.0, 78, 8, 450, 400, kPcie5, 400, 1,
+       true},
+      {"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 1979, 67, 139.8, 4.8, 132, 8, 450, 400, kPcie5,
+       700, 0.79, true},
+      {"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 4500, 75, 178.3, 7.7, 148, 8, 900, 400, kPcie5,
+       1000, 0.82},
+      {"b300", "NVIDIA HGX B300, 288 GB", "NVIDIA B300 SXM6 AC", 2250, 4500, 75, 267, 7.7, 148, 8, 900, 800,
+       kPcie5, 1100, 0.82},
+      {"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 5000, 80, 184.3, 8.0, 148, 72, 900, 400,
+       kGraceLink, 1200, 0.77},
+      {"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 5000, 80, 276.5, 8.0, 160, 72, 900, 800,
+       kGraceLink, 1400, 0.95},
+      {"l40s", "NVIDIA L40S, 48 GB", "NVIDIA L40S", 362, 733, 91.6, 44.4, 0.864, 142, 8, kPcie4, 200, kPcie4,
+       350, 1},
+      {"rtx4090", "NVIDIA GeForce RTX 4090, 24 GB", "NVIDIA GeForce RTX 4090", 165, 330, 82.6, 23.64, 1.008,
+       128, 8, kPcie4, 100, kPcie4, 450, 1, false, "4090"},
+      {"rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell, 96 GB", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+       504, 1008, 126, 94.9, 1.792, 188, 8, kPcie5, 400, kPcie5, 600, 1},
+      {"gb10", "NVIDIA GB10, 128 GB", "NVIDIA GB10", 125, 250, 31, 119.6, 0.273, 48, 1, 0, 200, kGb10, 140, 1,
+       false, "dgx-spark"},
+  };
+  return list;
+}
 
 }  // namespace
 
-std::span<const DeviceModel> device_models() { return kDevices; }
+const Fields& Card::fields() {
+  const auto figure = [](const char* unit) { return FieldRule{.above = 0, .maximum = 1e6, .unit = unit}; };
+  const auto filled = [](const FieldValue& value) {
+    return std::get<std::string>(value).empty() ? std::string("must not be empty") : std::string();
+  };
+  static const Fields list = {
+      field("name", &Card::name, "name in the plan", {.check = filled}),
+      field("description", &Card::description, "full name"),
+      field("bf16_tflops", &Card::bf16_tflops, "dense products in bf16", figure("TFLOP/s")),
+      field("float8_tflops", &Card::float8_tflops, "dense products in float8; 0: none",
+            {.minimum = 0, .maximum = 1e6, .unit = "TFLOP/s"}),
+      field("float8_blocks", &Card::float8_blocks, "float8 products with scales of 128 elements"),
+      field("fp32_tflops", &Card::fp32_tflops, "products in fp32", figure("TFLOP/s")),
+      field("memory_gib", &Card::memory_gib, "memory, as CUDA reports it to programs",
+            {.above = 3, .maximum = 1e6, .unit = "GiB"}),
+      field("memory_tb_per_s", &Card::memory_tb_per_s, "rate of the memory", figure("TB/s")),
+      field("multiprocessors", &Card::multiprocessors, "streaming multiprocessors",
+            {.minimum = 1, .maximum = 1e6}),
+      field("gpus_per_node", &Card::gpus_per_node, "GPUs that share fast links",
+            {.minimum = 1, .maximum = kMostGpusPerNode}),
+      field("link_gb_per_s", &Card::link_gb_per_s, "links of a GPU within a node, each way", figure("GB/s")),
+      field("network_gbit_per_s", &Card::network_gbit_per_s, "network of a GPU, each way", figure("Gb/s")),
+      field("host_gb_per_s", &Card::host_gb_per_s, "link of a GPU to the host's memory, each way",
+            figure("GB/s")),
+      field("power_w", &Card::power_w, "power limit of a GPU; 0: unknown",
+            {.minimum = 0, .maximum = 1e6, .unit = "W"}),
+      field("sustained_fraction", &Card::sustained_fraction,
+            "share of the rates of products that the power limit sustains", {.above = 0, .maximum = 1}),
+  };
+  return list;
+}
+
+DeviceModel device_model(const Card& card) {
+  DeviceModel d;
+  d.name = card.name;
+  d.also = card.also;
+  d.what = card.description;
+  d.reported = card.reported;
+  d.power_w = card.power_w;
+  d.memory_bytes = static_cast<std::int64_t>(card.memory_gib * kGibi);
+  d.reserve_bytes = std::int64_t{3} << 30;
+  d.peak_16bit_flops_per_s = card.bf16_tflops * kTera;
+  d.peak_float8_flops_per_s = card.float8_tflops * kTera;
+  d.peak_fp32_flops_per_s = card.fp32_tflops * kTera;
+  d.peak_memory_bytes_per_s = card.memory_tb_per_s * kTera;
+  d.multiprocessors = static_cast<int>(card.multiprocessors);
+  d.matmul_fraction = 0.85;
+  d.sustained_fraction = card.sustained_fraction;
+  d.float8_fraction = 0.96;
+  d.float8_blocks_fraction = card.float8_blocks ? 0.74 : 0;
+  d.attention_forward_fraction = 724.0 / 989;
+  d.attention_backward_fraction = 639.0 / 989;
+  d.attention_forward_half = 1014;
+  d.attention_backward_half = 1491;
+  d.memory_fraction = 0.80;
+  d.launch_s = 4e-6;
+  d.ranks_per_node = static_cast<int>(card.gpus_per_node);
+  d.within_node = {card.link_gb_per_s * kGiga * 0.80, 9e-6, 1e-6};
+  d.between_nodes = {network_bytes_per_s(card.gpus_per_node, card.network_gbit_per_s), 7.3e-6, 7e-6};
+  d.exchange_fraction = 0.50;
+  d.exchange_s = 50e-6;
+  d.contention = 3;
+  d.host_bytes_per_s = card.host_gb_per_s * kGiga * 0.85;
+  return d;
+}
+
+std::string set_gpus_per_node(DeviceModel& device, std::int64_t gpus) {
+  if (gpus > 1 && device.within_node.bytes_per_s == 0)
+    return fmt::format("must be 1 for {}, which has no links within a node", device.name);
+  device.between_nodes.bytes_per_s *= static_cast<double>(gpus) / device.ranks_per_node;
+  device.ranks_per_node = static_cast<int>(gpus);
+  return "";
+}
+
+void set_network(DeviceModel& device, double gbit_per_s) {
+  device.between_nodes.bytes_per_s = network_bytes_per_s(device.ranks_per_node, gbit_per_s);
+}
+
+std::string set_power(DeviceModel& device, double watts) {
+  if (device.power_w == 0) return fmt::format("needs power_w in the file of {}", device.name);
+  if (watts < device.power_w / 4 || watts > device.power_w)
+    return fmt::format("must be from {:g} to {:g}, the limit of {}", device.power_w / 4, device.power_w,
+                       device.name);
+  device.sustained_fraction *= std::pow(watts / device.power_w, kPowerExponent);
+  device.power_w = watts;
+  return "";
+}
+
+std::span<const Card> cards() { return all_cards(); }
+
+std::span<const DeviceModel> device_models() {
+  static const std::vector<DeviceModel> list = [] {
+    std::vector<DeviceModel> models;
+    for (const Card& card : all_cards()) models.push_back(device_model(card));
+    models.push_back(two_cores());
+    return models;
+  }();
+  return list;
+}
 
 const DeviceModel* find_device_model(std::string_view name) {
-  for (const DeviceModel& device : kDevices)
+  for (const DeviceModel& device : device_models())
     if (!name.empty() && (device.name == name || device.also == name || device.reported == name))
       return &device;
   return nullptr;

@@ -1,6 +1,9 @@
 // The devices of plans: names, the header's table, and factors for measured machines.
 #include "compiler/plan/devices/devices.h"
 
+#include <fmt/format.h>
+
+#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <set>
@@ -58,6 +61,7 @@ TEST_CASE("the table of devices in the header agrees with the code") {
     CHECK(device->peak_memory_bytes_per_s == terabytes_per_s * 1e12);
     CHECK(device->multiprocessors == multiprocessors);
     CHECK(device->ranks_per_node == linked);
+    CHECK(line.ends_with(fmt::format(" {:g} W", device->power_w)));
   }
   CHECK(names.size() + 1 == device_models().size());  // and the CPU
 }
@@ -84,4 +88,28 @@ TEST_CASE("a measured machine scales the named rates only") {
   CHECK(measured.between_nodes.bytes_per_s == 0.25 * h200.between_nodes.bytes_per_s);
   CHECK(measured.memory_fraction == h200.memory_fraction);
   CHECK(measured.within_node.bytes_per_s == h200.within_node.bytes_per_s);
+}
+
+TEST_CASE("the network of a node grows with its GPUs and with the rate of each") {
+  const DeviceModel& h100 = *find_device_model("h100");
+  DeviceModel device = h100;
+  CHECK(set_gpus_per_node(device, 4).empty());
+  CHECK(device.ranks_per_node == 4);
+  CHECK(device.between_nodes.bytes_per_s == Catch::Approx(h100.between_nodes.bytes_per_s / 2));
+  set_network(device, 800);
+  CHECK(device.between_nodes.bytes_per_s == Catch::Approx(h100.between_nodes.bytes_per_s));
+  CHECK(device.within_node.bytes_per_s == h100.within_node.bytes_per_s);
+  device = *find_device_model("gb10");
+  CHECK(set_gpus_per_node(device, 2) == "must be 1 for gb10, which has no links within a node");
+}
+
+TEST_CASE("an H100 with 500 W sustains what the 500 W card of the table does") {
+  DeviceModel device = *find_device_model("h100");
+  CHECK(set_power(device, 500).empty());
+  CHECK(device.power_w == 500);
+  CHECK(device.sustained_fraction ==
+        Catch::Approx(find_device_model("h100-96gb")->sustained_fraction).epsilon(0.01));
+  CHECK(set_power(device, 501) == "must be from 125 to 500, the limit of h100");
+  device.power_w = 0;
+  CHECK_FALSE(set_power(device, 500).empty());
 }
