@@ -32,15 +32,18 @@ struct CheckOptions {
 
 struct PlanOptions {
   JobConfig config;
-  std::int64_t world = 1;
+  std::vector<std::int64_t> worlds;      // ascending; several: a comparison
+  std::vector<ir::DeviceModel> devices;  // at least one; several: a comparison
   std::optional<std::int64_t> rank;
-  ir::DeviceModel device;
   std::filesystem::path timeline;                   // empty: not written
-  std::filesystem::path picture;                    // of the pipeline's schedule; empty: not written
+  std::filesystem::path picture;                    // of the schedule or of the scaling; empty: not written
   std::int64_t tokens = 0;                          // of the run; 0: from training.steps
+  double price_per_hour = 0;                        // of a GPU; 0: unknown
   bool search = false;                              // search for faster ways, too, if the job fits
   std::int64_t search_plans = kDefaultSearchPlans;  // 0: no search
-  bool json = false;
+  bool json = false, verbose = false;
+
+  bool compares() const { return worlds.size() * devices.size() > 1; }
 };
 
 struct TuneOptions {

@@ -98,18 +98,22 @@ class DescribedDecoder final : public Decoder {
   std::int64_t flops_per_token(std::int64_t seq_len) const override {
     const bool looked_up = part_.embedding && !d_.ends.tie_embeddings;
     std::int64_t active = looked_up ? -d_.ends.vocab_size * d_.ends.dim : 0;
-    double widths = 0;
     std::int64_t routed = 0;
     for (const ParameterRule& rule : parameters())
       (rule.style == ParallelStyle::experts ? routed : active) += element_count(rule);
     if (routed_tokens_) active += routed * routed_tokens_->experts_per_token / routed_tokens_->experts;
+    return 6 * active + attention_flops_per_token(seq_len);
+  }
+
+  std::int64_t attention_flops_per_token(std::int64_t seq_len) const override {
+    double widths = 0;
     for (std::int64_t layer = part_.first_layer; layer < part_.end(); ++layer)
       widths += std::visit(
           [&](const auto& kind) {
             return static_cast<double>(head_dims(kind)) * share_of_causal(kind.mask, seq_len);
           },
           block_of(layer).attention);
-    return 6 * (active + std::llround(widths * static_cast<double>(seq_len)));
+    return 6 * std::llround(widths * static_cast<double>(seq_len));
   }
 
  private:

@@ -199,6 +199,8 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   plan.flavor = config.model.flavor;
   plan.parameters = parameter_count(*model);
   plan.flops_per_token = static_cast<double>(model->flops_per_token(config.training.seq_len));
+  plan.attention_flops_per_token =
+      static_cast<double>(model->attention_flops_per_token(config.training.seq_len));
   plan.memory_policy = memory_policy(config);
   plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
   plan.steps = config.training.steps;
@@ -235,7 +237,8 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   const StepProgram& functions = ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
   for (const CompiledStep* function : functions.all()) {
     const auto add_notes = [&](const std::vector<std::string>& notes) {
-      for (const std::string& note : notes) plan.notes.push_back(function->function().name + ": " + note);
+      for (const std::string& note : notes)
+        plan.pass_notes.push_back(function->function().name + ": " + note);
     };
     add_notes(function->report().notes);
     for (const ir::PassReport& pass : function->report().pipeline.passes) add_notes(pass.notes);
@@ -249,6 +252,35 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
 
 double JobPlan::mfu_percent() const {
   return *rondo::mfu_percent(tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
+double JobPlan::causal_mfu_percent() const {
+  return mfu_percent() * (1 - attention_flops_per_token / 2 / flops_per_token);
+}
+
+double JobPlan::hfu_percent() const {
+  double flops = step.flops;
+  if (pipeline) {
+    flops = 0;
+    for (const ir::StepEstimate& rank : pipeline->computes)
+      flops += rank.flops / static_cast<double>(pipeline->computes.size());
+  }
+  return 100 * flops / step_s() / device->peak_16bit_flops_per_s;
+}
+
+RunEstimate JobPlan::run(std::int64_t of_steps) const {
+  RunEstimate run;
+  run.steps = of_steps;
+  run.tokens = static_cast<double>(of_steps) * static_cast<double>(tokens_per_step);
+  run.seconds = static_cast<double>(of_steps) * step_s();
+  run.device_hours = run.seconds / 3600 * static_cast<double>(layout.mesh.world_size());
+  run.price = run.device_hours * price_per_hour;
+  run.energy_kwh = run.device_hours * device->power_w / 1000;
+  return run;
+}
+
+double JobPlan::price_per_billion_tokens() const {
+  return 1e9 / tokens_per_s_per_rank() / 3600 * price_per_hour;
 }
 
 StepFloor JobPlan::floor() const {

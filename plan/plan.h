@@ -46,10 +46,24 @@ struct StepFloor {
   const char* of = "";  // "products and attention"
 };
 
+// What a number of steps takes, without start, validation, saves and failures.
+struct RunEstimate {
+  std::int64_t steps = 0;
+  double tokens = 0;
+  double seconds = 0;
+  double device_hours = 0;  // over all ranks
+  double price = 0;         // of the hours; 0: unknown
+  double energy_kwh = 0;    // of the GPUs alone, at their power limit; 0: unknown
+};
+
+// Tokens a parameter of a compute-optimal run (Hoffmann et al., 2022, table 3).
+inline constexpr std::int64_t kOptimalTokensPerParameter = 20;
+
 struct JobPlan {
   std::string model, flavor;
   std::int64_t parameters = 0;
   double flops_per_token = 0;  // Decoder::flops_per_token
+  double attention_flops_per_token = 0;
   Layout layout;
   // The rank of `memory`. Without a requested rank, it is the fullest one of a pipeline, or 0.
   std::int64_t rank = 0;
@@ -70,20 +84,30 @@ struct JobPlan {
   std::optional<PipelinePlan> pipeline;
   double bubble_s = 0;  // the rank's waits for others
   double step_s() const { return step.step_s + bubble_s; }
-  std::int64_t steps = 0;  // of the run
+  std::int64_t steps = 0;     // of the run
+  double price_per_hour = 0;  // of one device, which the caller sets; 0: unknown
   PlanTimes times;
-  std::vector<std::string> notes;  // decisions of the passes, and what the plan does not cover
+  std::vector<std::string> notes;       // what the plan does not cover, or plans differently
+  std::vector<std::string> pass_notes;  // decisions of the passes
 
   double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step_s(); }
   double tokens_per_s_per_rank() const {
     return tokens_per_s() / static_cast<double>(layout.mesh.world_size());
   }
-  // Totals over the steps of the run, without start, validation, saves and failures.
-  double run_tokens() const { return static_cast<double>(steps * tokens_per_step); }
-  double run_s() const { return static_cast<double>(steps) * step_s(); }
-  double device_hours() const { return run_s() / 3600 * static_cast<double>(layout.mesh.world_size()); }
-  // Percent of the device's 16-bit peak, by torchtitan's convention.
+  RunEstimate run(std::int64_t of_steps) const;
+  // Returns the least number of whole steps with this many tokens.
+  std::int64_t steps_for(std::int64_t tokens) const {
+    return (tokens + tokens_per_step - 1) / tokens_per_step;
+  }
+  RunEstimate optimal_run() const { return run(steps_for(kOptimalTokensPerParameter * parameters)); }
+  double price_per_billion_tokens() const;
+
+  // Percent of the device's 16-bit peak. MFU counts the formula's operations (flops_per_token):
+  // 6 a parameter and whole squares of attention, as PaLM and torchtitan do. Causal MFU counts half
+  // of attention. HFU counts all products that the ranks compute, with recomputation.
   double mfu_percent() const;
+  double causal_mfu_percent() const;
+  double hfu_percent() const;
   // Returns the maximum of matrix products with attention and of the communication lanes, which
   // run concurrently.
   StepFloor floor() const;

@@ -11,6 +11,17 @@ namespace {
 using ir::CollectiveKind;
 using ir::CostKind;
 
+// Returns null for 0, which is an unknown price or power.
+nlohmann::ordered_json known(double value) {
+  return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json run_json(const RunEstimate& run) {
+  return {{"steps", run.steps},        {"tokens", run.tokens},
+          {"seconds", run.seconds},    {"device_hours", run.device_hours},
+          {"price", known(run.price)}, {"energy_kwh", known(run.energy_kwh)}};
+}
+
 nlohmann::ordered_json memory_json(const JobPlan& p) {
   nlohmann::ordered_json rows;
   for (const MemoryRow& row : memory_rows(p.memory)) rows[row.name] = row.bytes;
@@ -137,9 +148,9 @@ nlohmann::ordered_json search_json(const SearchResult& r) {
           {"least_ranks_for_state", r.least_ranks_for_state}};
 }
 
-}  // namespace
-
-std::string plan_json(const JobPlan& p, const std::optional<SearchResult>& search) {
+nlohmann::ordered_json plan_document(const JobPlan& p, const std::optional<SearchResult>& search) {
+  std::vector<std::string> notes = p.notes;
+  notes.insert(notes.end(), p.pass_notes.begin(), p.pass_notes.end());
   nlohmann::ordered_json document = {
       {"model", p.model},
       {"flavor", p.flavor},
@@ -166,14 +177,14 @@ std::string plan_json(const JobPlan& p, const std::optional<SearchResult>& searc
                                                              {"percent_of_80", p.accuracy.percent_of_80}}
                                     : nlohmann::ordered_json()},
       {"mfu_percent", p.mfu_percent()},
+      {"causal_mfu_percent", p.causal_mfu_percent()},
+      {"hfu_percent", p.hfu_percent()},
       {"bound", p.bound()},
       {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
       {"most_mfu_percent", p.most_mfu_percent()},
-      {"run",
-       {{"steps", p.steps},
-        {"tokens", p.run_tokens()},
-        {"seconds", p.run_s()},
-        {"device_hours", p.device_hours()}}},
+      {"run", run_json(p.run(p.steps))},
+      {"optimal_run", run_json(p.optimal_run())},
+      {"price_per_billion_tokens", known(p.price_per_billion_tokens())},
       {"checkpoint", {{"full_bytes", p.checkpoint.full}, {"weights_bytes", p.checkpoint.weights}}},
       {"times_ms",
        {{"model", p.times.model_ms},
@@ -182,8 +193,20 @@ std::string plan_json(const JobPlan& p, const std::optional<SearchResult>& searc
         {"plan", p.times.plan_ms},
         {"total", p.times.total_ms()}}},
       {"nodes", p.times.nodes},
-      {"notes", p.notes}});
-  return document.dump(2) + "\n";
+      {"notes", notes}});
+  return document;
+}
+
+}  // namespace
+
+std::string plan_json(const JobPlan& plan, const std::optional<SearchResult>& search) {
+  return plan_document(plan, search).dump(2) + "\n";
+}
+
+std::string plans_json(const std::vector<JobPlan>& plans) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const JobPlan& plan : plans) list.push_back(plan_document(plan, std::nullopt));
+  return nlohmann::ordered_json{{"plans", list}}.dump(2) + "\n";
 }
 
 }  // namespace rondo

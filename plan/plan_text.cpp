@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "parallel/pipeline/picture.h"
+#include "runs/metrics/step_metrics.h"
 #include "support/text/size_text.h"
 
 namespace rondo {
@@ -22,14 +23,6 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double gib(double bytes) { return bytes / kGib; }
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGib; }
-
-// Formats 8030261248 as 8,030,261,248.
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
 
 std::string plural(std::int64_t count, const std::string& noun, const char* ending = "s") {
   return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : ending);
@@ -46,6 +39,27 @@ class Lines {
  private:
   std::string text_;
 };
+
+std::string whole(double number) { return grouped(static_cast<std::int64_t>(number)); }
+
+// Adds whether the job fits, and how fast it is.
+void add_verdict(Lines& lines, const JobPlan& p) {
+  const bool fits = p.fits();
+  lines.add("{:<15}{:.3f} GiB of {:.1f} usable on rank {}", fits ? "fits" : "does not fit",
+            gib(p.memory.total_bytes()), gib(p.usable_bytes), p.rank);
+  lines.add("{:<15}{} tokens/s, {} a rank; {:.1f} ms a step{}{}", "speed", whole(p.tokens_per_s()),
+            whole(p.tokens_per_s_per_rank()), p.step_s() * 1e3,
+            p.device->is_gpu ? fmt::format("; MFU {:.1f} %", p.mfu_percent()) : std::string(),
+            fits ? "" : "; as if it fitted");
+  if (p.device->is_gpu)
+    lines.add("{:<15}the speed of 8 in 10 published runs was within {} % for {}", "accuracy",
+              p.accuracy.percent_of_80, p.accuracy.of);
+  const RunEstimate run = p.run(p.steps);
+  lines.add("{:<15}{} tokens in {}{}", "run", count_text(static_cast<std::int64_t>(run.tokens)),
+            format_duration(run.seconds),
+            run.price > 0 ? fmt::format(" for ${}", whole(std::ceil(run.price))) : std::string());
+  lines.add("");
+}
 
 void add_job(Lines& lines, const JobPlan& p) {
   lines.add("model          {}{}{}: {} parameters, {:.3f} GFLOP a token", p.model,
@@ -141,14 +155,24 @@ void add_faster_ways(Lines& lines, const JobPlan& p, const SearchResult& r) {
   add_rest(lines, r);
 }
 
-void add_run(Lines& lines, const JobPlan& p) {
+// Adds the run of the configuration or of --tokens, and the compute-optimal one.
+void add_runs(Lines& lines, const JobPlan& p) {
   lines.add("");
-  lines.add("the whole run: {}, {} tokens", plural(p.steps, "step"),
-            grouped(static_cast<std::int64_t>(p.run_tokens())));
-  lines.add("  {:<22}{:>9.2f} without start, validation and saves", "days", p.run_s() / 86400);
-  lines.add("  {:<22}{:>9}", p.device->is_gpu ? "GPU hours" : "hours of ranks",
-            grouped(static_cast<std::int64_t>(std::llround(p.device_hours()))));
-  lines.add("  {:<22}{:>9.1f} GiB to resume from, {:.1f} GiB weights alone", "checkpoint",
+  lines.add("{:<24}{:>10}{:>12}{:>10}{:>16}{:>15}{:>14}", "runs, steps alone", "tokens", "steps", "time",
+            p.device->is_gpu ? "GPU hours" : "hours of ranks", p.price_per_hour > 0 ? "price" : "",
+            p.device->power_w > 0 ? "energy" : "");
+  const auto row = [&](const std::string& name, const RunEstimate& run) {
+    lines.add("  {:<22}{:>10}{:>12}{:>10}{:>16}{:>15}{:>14}", name,
+              count_text(static_cast<std::int64_t>(run.tokens)), grouped(run.steps),
+              format_duration(run.seconds), whole(std::round(run.device_hours)),
+              run.price > 0 ? "$" + whole(std::ceil(run.price)) : std::string(),
+              run.energy_kwh > 0 ? whole(std::ceil(run.energy_kwh)) + " kWh" : std::string());
+  };
+  row("this run", p.run(p.steps));
+  row(fmt::format("{} tokens a parameter", kOptimalTokensPerParameter), p.optimal_run());
+  if (p.price_per_hour > 0)
+    lines.add("  {:<22}{:>10.2f} $", "price of 1e9 tokens", p.price_per_billion_tokens());
+  lines.add("  {:<22}{:>10.1f} GiB to resume from, {:.1f} GiB weights alone", "checkpoint",
             gib(p.checkpoint.full), gib(p.checkpoint.weights));
 }
 
@@ -200,15 +224,15 @@ void add_step(Lines& lines, const JobPlan& p) {
                     std::max(0.0, t.seconds - t.exposed_s) * 1e3));
   if (p.pipeline) row("bubbles", p.bubble_s, "  waits for other stages");
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
-  lines.add("  {:<22}{:>9} a rank, {} in total{}", "tokens/s",
-            grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
-            grouped(static_cast<std::int64_t>(p.tokens_per_s())),
-            p.device->is_gpu ? fmt::format("; within {} % for {}", p.accuracy.percent_of_80, p.accuracy.of)
-                             : std::string());
+  lines.add("  {:<22}{:>9} a rank, {} in total", "tokens/s", whole(p.tokens_per_s_per_rank()),
+            whole(p.tokens_per_s()));
   lines.add("  {:<22}{:>9.1f} %{}", p.device->is_gpu ? "MFU" : "of matrix products", p.mfu_percent(),
             p.device->is_gpu ? fmt::format(" of {:.0f} TFLOP/s", p.device->peak_16bit_flops_per_s * 1e-12)
                              : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",
                                            p.device->peak_16bit_flops_per_s * 1e-9));
+  if (p.device->is_gpu)
+    lines.add("  {:<22}{:>9.1f} % with half of causal attention; HFU {:.1f} %", "  causal",
+              p.causal_mfu_percent(), p.hfu_percent());
   lines.add("  {:<22}{}", "bound by", p.bound());
   lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only {} took time", "at most",
             grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())), p.most_mfu_percent(),
@@ -279,6 +303,13 @@ void add_launches(Lines& lines, const JobPlan& p) {
 
 }  // namespace
 
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
 std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
   std::vector<MemoryRow> rows;
   const auto input = [&](const char* name, InputKind kind) {
@@ -302,8 +333,9 @@ std::string improvement_text(const Improvement& i) {
                      fmt::join(i.way.flags, " "));
 }
 
-std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& search) {
+std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& search, bool verbose) {
   Lines lines;
+  add_verdict(lines, p);
   add_job(lines, p);
   add_memory(lines, p);
   if (search && !p.fits()) add_ways_to_fit(lines, p, *search);
@@ -311,10 +343,12 @@ std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& searc
   if (search && p.fits()) add_faster_ways(lines, p, *search);
   add_collectives(lines, p);
   add_step(lines, p);
-  if (p.device->is_gpu) add_launches(lines, p);
-  add_run(lines, p);
-  lines.add("");
+  if (verbose && p.device->is_gpu) add_launches(lines, p);
+  add_runs(lines, p);
+  if (verbose || !p.notes.empty()) lines.add("");
   for (const std::string& note : p.notes) lines.add("note: {}", note);
+  if (!verbose) return lines.text();
+  for (const std::string& note : p.pass_notes) lines.add("note: {}", note);
   lines.add("planned in {:.0f} ms: trace {:.0f}, passes {:.0f}, plan {:.0f}; {} nodes", p.times.total_ms(),
             p.times.model_ms + p.times.trace_ms, p.times.passes_ms, p.times.plan_ms,
             grouped(static_cast<std::int64_t>(p.times.nodes)));

@@ -1,4 +1,4 @@
-// A plan as aligned text.
+// A plan as aligned text: whether the job fits and how fast it is, then the details.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,14 @@
 namespace rondo {
 
 // `search` is nullopt unless ways were searched: ways to fit for a job that does not fit, or else
-// faster ways.
-std::string plan_text(const JobPlan& plan, const std::optional<SearchResult>& search);
+// faster ways. `verbose` adds the kernels of a step, the decisions of the passes, and the time that
+// planning took.
+std::string plan_text(const JobPlan& plan, const std::optional<SearchResult>& search, bool verbose = false);
 // A line about a way that is better than all before, with its flags.
 std::string improvement_text(const Improvement& improvement);
+
+// Formats 8030261248 as 8,030,261,248.
+std::string grouped(std::int64_t number);
 
 // One term of the sum in the total.
 struct MemoryRow {

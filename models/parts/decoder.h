@@ -103,6 +103,8 @@ class Decoder {
   // Counts forward and backward. A causal row counts as its whole square, as in torchtitan. Other
   // masks count in proportion to their pairs. Each row counts as one document.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
+  // Returns the part of it that attention is.
+  virtual std::int64_t attention_flops_per_token(std::int64_t seq_len) const = 0;
   virtual std::int64_t vocabulary() const = 0;
   virtual std::int64_t dim() const = 0;     // width of the hidden states
   virtual std::int64_t layers() const = 0;  // layers of this part

@@ -256,7 +256,7 @@ TEST_CASE("the planned sizes of checkpoints are those on the disk, but for less 
 
 TEST_CASE(
     "the text names model, layout, memory, collectives, speed, what limits, and how long planning took") {
-  const std::string text = plan("llama3_8b.toml", "--world 8 --model.n_layers 2 --rank=7").output;
+  const std::string text = plan("llama3_8b.toml", "--world 8 --model.n_layers 2 --rank=7 --verbose").output;
   for (const char* part : {"parameters, ", "GFLOP a token", "8 ranks of h200", "memory of rank 7",
                            "saved activations", "all-gather", "reduce-scatter", "exposed communication",
                            "tokens/s", " % for dense models on one node", "MFU", "bound by", "planned in "})
@@ -271,7 +271,7 @@ TEST_CASE("a timeline is written where it is asked for") {
 }
 
 TEST_CASE("the example of docs/plan.md is what the command prints, but for the time that planning takes") {
-  const std::string text = plan("llama3_8b.toml", "--world 8 --device h100").output;
+  const std::string text = plan("llama3_8b.toml", "--world 8 --device h100 --price 2.5").output;
   const std::vector<std::string> lines = block_below("docs/plan.md", "## How to read a plan");
   REQUIRE(lines.size() > 30);
   for (const std::string& line : lines)
@@ -342,7 +342,8 @@ TEST_CASE("the help of rondo plan lists its flags and needs nothing else") {
   const ProgramResult help = plan("", "--help");
   CHECK(help.exit_code == 0);
   for (const char* flag : {"--world N", "--device NAME", "--rates LIST", "--tokens N", "--search",
-                           "--search-plans N", "--rank R", "--json"})
+                           "--search-plans N", "--rank R", "--json", "--device-file FILE",
+                           "--gpus-per-node N", "--network GBIT", "--power W", "--price USD", "--verbose"})
     CHECK_THAT(help.output, ContainsSubstring(flag));
 }
 

@@ -3,6 +3,7 @@
 // page should have and looks for them there; a failure shows the line to put in. Losses stand here to the
 // digits that all x86-64 machines share, times not at all.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -242,6 +243,20 @@ TEST_CASE("docs/plan.md shows what fewer pending microbatches take") {
           .output;
   for (const char* line : {"  pending ", "    at most 4", "    at most 2", "    at most 1"})
     must_have("docs/plan.md", line_with(output, line));
+}
+
+TEST_CASE("docs/plan.md shows plans side by side, and the picture that the command writes") {
+  const std::filesystem::path picture =
+      std::filesystem::temp_directory_path() / fmt::format("rondo-scaling-page-{}.svg", getpid());
+  const std::string output =
+      must_end_well({"plan", config("llama3_8b.toml"), "--world", "8,32,128,512", "--device", "h100,b200",
+                     "--price", "2.5", "--write", picture.string()})
+          .output;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty()) must_have("docs/plan.md", line);
+  CHECK(text_of(picture) == text_of(kRoot / "docs/pictures/plan_scaling.svg"));
+  std::filesystem::remove(picture);
 }
 
 TEST_CASE("docs/memory.md says what a loss in chunks saves") {
