@@ -39,7 +39,7 @@ std::string broken_text_rule(const FieldRule& rule, const std::string& value) {
 }
 
 std::string broken_number_rule(const FieldRule& rule, double value) {
-  if (!std::isfinite(value)) return "must be finite";
+  if (!std::isfinite(value) && !(rule.infinite && std::isinf(value))) return "must be finite";
   return within(rule, value) ? "" : "must be " + bounds_text(rule);
 }
 

@@ -45,6 +45,7 @@ struct FieldRule {
   std::optional<double> above{};       // more than
   std::optional<double> maximum{};     // at most
   std::optional<double> below{};       // less than
+  bool infinite = false;               // an infinity within the bounds is accepted
   std::vector<std::string> allowed{};  // accepted texts; empty: any, or all names of the enum
   std::string unset{};                 // for an optional enum: the text of the unset value, "auto"
   std::vector<std::string> later{};    // for text: values of torchtitan that this version lacks

@@ -102,6 +102,7 @@ TEST_CASE("a value of the wrong type or out of its range is placed and the rule 
       {"",
        {"--training.dataset_weights=1,x"},
        "command line: --training.dataset_weights=1,x: must be a list of numbers: 1,2 or [1, 2]"},
+      {"[training]\nmax_norm = -inf\n", {}, "x.toml:2:1: training.max_norm = -inf: must be more than 0"},
       {"[optimizer]\nlr = nan\n", {}, "x.toml:2:1: optimizer.lr = nan: must be finite"},
       {"[optimizer]\nlr = -inf\n", {}, "x.toml:2:1: optimizer.lr = -inf: must be finite"},
       {"[optimizer]\nbeta1 = 1.0\n",

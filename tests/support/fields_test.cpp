@@ -82,6 +82,11 @@ TEST_CASE("a broken rule is told and an unset value breaks none") {
   CHECK(broken_rule(oven("celsius"), FieldValue()).empty());
   CHECK(broken_rule(oven("celsius"), 0.0) == "must be more than 0");
   CHECK(broken_rule(oven("celsius"), std::numeric_limits<double>::quiet_NaN()) == "must be finite");
+  Field unbounded = oven("celsius");
+  unbounded.rule.infinite = true;
+  CHECK(broken_rule(unbounded, std::numeric_limits<double>::infinity()).empty());
+  CHECK(broken_rule(unbounded, -std::numeric_limits<double>::infinity()) == "must be more than 0");
+  CHECK(broken_rule(oven("celsius"), std::numeric_limits<double>::infinity()) == "must be finite");
   CHECK(broken_rule(oven("mode"), std::string("fry")) == "allowed: bake, grill");
   CHECK(broken_rule(oven("mode"), std::string("steam")) ==
         "this value needs a feature that is not in this version; allowed: bake, grill");
