@@ -90,7 +90,8 @@ struct CompileOptions {
   // Pieces of a collective of activations that overlap its products: 1: it stays whole; 0: as many
   // as the cost model chooses.
   std::int64_t tensor_parallel_pieces = 1;
-  bool float8_weight_gathers = true;  // quantizes parameters before they are gathered
+  bool float8_weight_gathers = true;    // quantizes parameters before they are gathered
+  bool early_step_in_backward = false;  // updates parameters as soon as their gradients are reduced
 
   // Sets an option from text, for tools and tests. Appends to a list. Throws Error(config) for an
   // unknown option and for text that is not a value of it.

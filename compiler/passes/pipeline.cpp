@@ -241,6 +241,19 @@ constexpr std::array kPasses = {
         .place = "after the passes that order a forward or a backward alone",
     },
     PassInfo{
+        .name = "update_in_backward",
+        .run = &update_in_backward,
+        .of_bodies = true,
+        .needs = kFunctional,
+        .breaks = kPhasesInTurn,
+        .does = "moves updates of parameters and the squares of their gradients up into the backward, under "
+                "`optimizer.early_step_in_backward`, so that a gradient is freed once it is reduced",
+        .guarantees = "an update comes after the last reader of its old parameters, so `reinplace` can "
+                      "overwrite them; collectives keep their places",
+        .place = "after the passes that order a backward alone, and after the waits that its gradients need; "
+                 "before `reorder_for_memory`, which sees the shorter lifetimes",
+    },
+    PassInfo{
         .name = "reorder_for_memory",
         .run = &reorder_for_memory,
         .of_bodies = true,
