@@ -15,6 +15,7 @@
 #include "config/derived/compile_options.h"
 #include "config/derived/divisibility.h"
 #include "config/derived/dtypes.h"
+#include "config/derived/early_step.h"
 #include "config/derived/float8.h"
 #include "config/derived/matmul_table.h"
 #include "config/derived/paths.h"
@@ -222,6 +223,11 @@ void check_async_tensor_parallel(Rules& rules, const JobConfig& config) {
                 "must be at least 2, or 0 for the number that is planned to be the fastest");
 }
 
+void check_early_step(Rules& rules, const JobConfig& config) {
+  for (const BrokenRule& broken : broken_early_step(config, known_microbatches(config)))
+    rules.require(false, broken.keys, broken.rule);
+}
+
 // Checks compile.memory_policy against torchtitan's activation_checkpoint.mode: both set the same
 // option.
 void check_memory_policy(Rules& rules, const JobConfig& config) {
@@ -371,6 +377,7 @@ void check_rules(const JobConfig& config, const Origins& origins, TargetDevice d
   check_float8(rules, config, device);
   check_memory_policy(rules, config);
   check_async_tensor_parallel(rules, config);
+  check_early_step(rules, config);
   check_matmul_algorithms(rules, config, device);
   check_attention_kernel(rules, config, device);
   check_names_of_parameters(rules, config);

@@ -41,6 +41,7 @@ JobConfig proof_job(const JobConfig& job) {
   c.model.converters.clear();
   c.lr_scheduler.warmup_steps = 0;
   c.lr_scheduler.total_steps = kProofSteps;
+  c.optimizer.early_step_in_backward = false;  // every step clips
   c.training = {};
   c.training.document_attention = job.training.document_attention;
   c.training.shuffle = job.training.shuffle;

@@ -6,6 +6,7 @@
 
 #include "config/derived/batch.h"
 #include "config/derived/divisibility.h"
+#include "config/derived/early_step.h"
 #include "config/derived/pipeline_layout.h"
 #include "support/error.h"
 
@@ -32,8 +33,9 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
                     std::max<std::int64_t>(unit, (layout.global_batch_size + unit / 2) / unit * unit)));
   layout.microbatch_size = microbatch_size(config);
   layout.microbatches = layout.global_batch_size / (layout.microbatch_size * layout.data_parallel());
-  const std::vector<BrokenRule> of_pipeline = broken_pipeline(config, layout.microbatches);
-  if (!of_pipeline.empty()) throw Error(ExitCode::config, of_pipeline[0].rule);
+  for (const auto& broken_rules :
+       {broken_pipeline(config, layout.microbatches), broken_early_step(config, layout.microbatches)})
+    if (!broken_rules.empty()) throw Error(ExitCode::config, broken_rules[0].rule);
   return layout;
 }
 

@@ -48,6 +48,9 @@ const Fields& Optimizer::fields() {
       field("beta2", &Optimizer::beta2, "decay rate of the second moment", {.minimum = 0, .below = 1}),
       field("eps", &Optimizer::eps, "term added to the square root of the second moment", {.above = 0}),
       field("weight_decay", &Optimizer::weight_decay, "weight decay of every parameter", {.minimum = 0}),
+      field("early_step_in_backward", &Optimizer::early_step_in_backward,
+            "updates the parameters of a bucket as soon as their gradients are reduced, so that gradients "
+            "take less memory; needs training.max_norm = inf"),
       field(
           "parameter_groups", &Optimizer::parameter_groups,
           "parameters with settings of their own, such as *norm*+tok_embeddings: weight_decay=0 "

@@ -41,6 +41,7 @@ struct Optimizer {
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  bool early_step_in_backward = false;
   std::vector<std::string> parameter_groups;
   OptimizerImplementation implementation = OptimizerImplementation::fused;
   Bf16Rounding bf16_rounding = Bf16Rounding::stochastic;

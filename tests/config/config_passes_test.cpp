@@ -2,7 +2,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "config/derived/layout.h"
+#include "config/load.h"
 #include "config/schema/bucket_patterns.h"
+#include "support/error.h"
 #include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
@@ -36,6 +39,28 @@ TEST_CASE("asynchronous tensor parallelism needs ranks that share layers and a r
              ContainsSubstring("must be at least 2, or 0 for the number that is planned to be the fastest"));
   CHECK_THAT(message_of("compile.tensor_parallel_pieces = 2\n"),
              ContainsSubstring("compile.tensor_parallel_pieces = 2: needs " + key + " = true"));
+}
+
+TEST_CASE("an update in the backward is refused where it would not give the step's numbers") {
+  const std::string key = "optimizer.early_step_in_backward";
+  const std::string on = key + " = true\n", early = on + "training.max_norm = inf\n";
+  CHECK(message_of(early).empty());
+  CHECK_THAT(message_of(on),
+             ContainsSubstring(key + " = true: the early step cannot clip, because the norm is known after "
+                                     "the backward; set training.max_norm = inf"));
+  CHECK_THAT(message_of(early + "compile.enable = false\n"), ContainsSubstring("needs a recorded graph"));
+  CHECK_THAT(message_of(early + "parallelism.pipeline_parallel_degree = 2\n"),
+             ContainsSubstring("a pipeline updates parameters after all its microbatches"));
+  CHECK_THAT(message_of(early + "parallelism.data_parallel_shard_degree = 2\ntraining.local_batch_size = 2\n"
+                                "training.global_batch_size = 8\n"),
+             ContainsSubstring("gradients are summed over 2 microbatches and live until the last"));
+  const std::string bounded = "parallelism.expert_capacity_factor = 1.5\nmodel.name = \"deepseek_v3\"\n";
+  CHECK_THAT(message_of(early + bounded), ContainsSubstring("cannot be undone when experts overflow"));
+  CHECK(message_of(early + bounded + "parallelism.expert_overflow = \"drop\"\n").empty());
+  const auto late = rondo::load_config({"--training.max_norm=inf", "--" + key + "=true",
+                                        "--training.local_batch_size=2", "--training.global_batch_size=8"});
+  CHECK(resolve_layout(late, 4).microbatches == 1);
+  CHECK_THROWS_AS(resolve_layout(late, 2), rondo::Error);
 }
 
 TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {

@@ -49,7 +49,7 @@ inline const std::vector<Key> kKeys = {
     {"optimizer.eps", "1e-08", served},
     {"optimizer.weight_decay", "0.1", served},
     {"optimizer.implementation", R"("fused")", served},
-    {"optimizer.early_step_in_backward", "false", refused},
+    {"optimizer.early_step_in_backward", "false", served},
     {"lr_scheduler.warmup_steps", "200", served},
     {"lr_scheduler.total_steps", "", served},
     {"lr_scheduler.decay_ratio", "", served},

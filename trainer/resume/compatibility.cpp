@@ -42,10 +42,19 @@ std::string keys_to_set(const std::string& name, const FieldValues& theirs, cons
 // settings that keep every bit.
 bool changes_numbers(std::string_view key) {
   if (key == "training.global_batch_size") return false;  // the batch in effect is compared
-  constexpr std::array<std::string_view, 12> kSilent = {
-      "activation_checkpoint.",        "checkpoint",          "comm.", "compile.", "debug.check_",
-      "debug.exceed_memory",           "debug.hash_",         "job.",  "metrics.", "profiling.",
-      "training.num_prefetch_batches", "parallelism.fsdp_res"};
+  constexpr std::array<std::string_view, 13> kSilent = {"activation_checkpoint.",
+                                                        "checkpoint",
+                                                        "comm.",
+                                                        "compile.",
+                                                        "debug.check_",
+                                                        "debug.exceed_memory",
+                                                        "debug.hash_",
+                                                        "job.",
+                                                        "metrics.",
+                                                        "profiling.",
+                                                        "training.num_prefetch_batches",
+                                                        "parallelism.fsdp_res",
+                                                        "optimizer.early_step"};
   return key == "compile.numerics" || key == "compile.loss_chunks" || key == "compile.matmul_algorithms" ||
          key == "compile.attention" ||
          std::none_of(kSilent.begin(), kSilent.end(),

@@ -1,5 +1,6 @@
 // Checks each step's numbers and, at the configured steps, the state. The messages name the step
-// whose state is intact, since the update of a failed step is skipped on the device.
+// whose state is intact, since the update of a failed step is skipped on the device. An update in
+// the backward is not skipped.
 #include "trainer/run/guards.h"
 
 #include <fmt/format.h>
@@ -38,11 +39,14 @@ void Guards::check(const StepResult& result, std::int64_t step) {
 void Guards::refuse(const StepResult& result, std::int64_t step) const {
   const bool loss_is_fine = std::isfinite(result.loss);
   const double value = loss_is_fine ? result.grad_norm : result.loss;
-  throw Error(
-      ExitCode::numerics,
-      fmt::format("step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. {}",
-                  step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step - 1,
-                  remedy(run_.config.optimizer)));
+  const std::string state =
+      run_.config.optimizer.early_step_in_backward
+          ? "optimizer.early_step_in_backward has changed parameters and optimizer state; resume from a "
+            "checkpoint"
+          : fmt::format("parameters and optimizer state are as after step {}", step - 1);
+  throw Error(ExitCode::numerics,
+              fmt::format("step {}: {} is not finite ({}); {}. {}", step, loss_is_fine ? "grad_norm" : "loss",
+                          std::isnan(value) ? "nan" : "inf", state, remedy(run_.config.optimizer)));
 }
 
 void Guards::count_skipped(const StepResult& result, std::int64_t step) {

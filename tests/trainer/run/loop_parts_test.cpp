@@ -80,6 +80,10 @@ TEST_CASE("a step that is not finite ends the run and names the quantity and the
   result.loss = std::numeric_limits<double>::quiet_NaN();
   CHECK_THAT(message_of([&] { guards.check(result, 7); }, ExitCode::numerics),
              ContainsSubstring("step 7: loss is not finite (nan)"));
+
+  SmallRun early({"--training.max_norm=inf", "--optimizer.early_step_in_backward=true"});
+  CHECK_THAT(message_of([&] { Guards(early.run).check(result, 7); }, ExitCode::numerics),
+             ContainsSubstring("has changed parameters and optimizer state; resume from a checkpoint"));
 }
 
 TEST_CASE("ten consecutive skipped steps end the run, and a step that is applied resets the count") {

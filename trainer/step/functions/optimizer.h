@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ops/adamw/adamw.h"
@@ -25,11 +26,12 @@ struct ParameterUpdate {
   double lr_factor = 1;
   bool operator==(const ParameterUpdate&) const = default;
 };
-// The parameters with equal settings.
+// The parameters with equal settings; with an early step, those of one bucket.
 struct UpdateGroup {
   ParameterUpdate update;
   std::vector<std::size_t> parameters;      // indices, ascending
   std::vector<std::int64_t> rounding = {};  // as adamw takes it (ops/adamw/adamw.h)
+  std::string bucket = {};                  // empty without an early step
 };
 
 // Updates the state once. Each parameter belongs to one group. `gradients` have the shapes of the

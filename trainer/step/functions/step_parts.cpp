@@ -26,7 +26,7 @@ void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin()
 
 namespace {
 
-// Returns the groups of parameters with equal settings, in the order of their first parameters.
+// Returns the groups of parameters that are updated together, in the order of their first parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
                                        const std::vector<Placement>& placements,
                                        const TrainStepOptions& options) {
@@ -34,9 +34,12 @@ std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const ParameterUpdate update =
         options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
-    const auto alike = std::find_if(groups.begin(), groups.end(),
-                                    [&](const UpdateGroup& group) { return group.update == update; });
-    UpdateGroup& group = alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}}) : *alike;
+    const std::string bucket = options.early_step_in_backward ? options.bucket_of(rules[i]) : "";
+    const auto alike = std::find_if(groups.begin(), groups.end(), [&](const UpdateGroup& group) {
+      return group.update == update && group.bucket == bucket;
+    });
+    UpdateGroup& group =
+        alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}, {}, bucket}) : *alike;
     group.parameters.push_back(i);
     if (!options.rounding_seed) continue;
     const FlatShard& shard = placements[i].shard;
@@ -55,8 +58,7 @@ ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
     inputs.parameters.push_back(
         {rule.name, ir::InputKind::parameter,
          ir::contiguous(to_ir(options.state_dtype), {step.placements[i].shard.stored()}),
-         options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket,
-         step.sharding.of_parameter(rule)});
+         options.bucket_of(rule), step.sharding.of_parameter(rule)});
   }
   for (const Buffer& buffer : whole.buffers(1)) {
     ir::TensorType type = type_of(buffer.value);

@@ -31,6 +31,13 @@ using Tensors = std::vector<Tensor>;
 // Returns the sum without duplicates: `copies` ranks added the same value.
 Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 
+// Returns the sum of squares of each gradient.
+Tensor squares_of(const std::vector<Tensors>& gradients) {
+  Tensors sums;
+  for (const Tensors& list : gradients) sums.push_back(sums_of_squares(list));
+  return sums.size() == 1 ? sums[0] : at::cat(sums);
+}
+
 }  // namespace
 
 void Runs::add(std::int64_t place) {
@@ -99,13 +106,13 @@ Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
 }
 
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
-                        const Tensors& gradients, const Runs& parameters, const Tensor& halted) {
+                        const std::vector<Tensors>& gradients, const Runs& parameters, const Tensor& halted) {
   ModuleScope scope("gradient_norm");
   Tensors parts{totals.loss.to(at::kDouble)};
   if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens.to(at::kDouble));
   const std::int64_t others = std::ssize(parts);
-  const Tensor sums = sum_over_ranks(
-      mesh, kAllAxes, at::cat({at::stack(parts), parameters.spread(sums_of_squares(gradients))}));
+  const Tensor sums =
+      sum_over_ranks(mesh, kAllAxes, at::cat({at::stack(parts), parameters.spread(squares_of(gradients))}));
   const auto once = [&](const Tensor& sum, Axis of_copies) {
     return counted_once(sum, mesh.degree(of_copies));
   };

@@ -48,14 +48,15 @@ struct Reduced {
   at::Tensor loss, grad_norm, gradient_scale, found_inf;
   at::Tensor dropped_tokens;  // undefined if undefined in the totals
 };
-// Reduces loss, rows without room and the sum of squares of each gradient in one all-reduce.
+// Reduces loss, rows without room and the sum of squares of each gradient in one all-reduce. One op
+// squares each list of `gradients`; together they are the gradients in the order of the parameters.
 // Computes the global gradient norm from these sums, exact but for its rounding, and the scale that
 // clips it to `max_norm`. found_inf is 1 if a number is not finite or, unless `drops_tokens`, a row
 // had no room, in this or an earlier step; then the step must change nothing. Updates `halted` ([],
 // in the loss's dtype) accordingly. `parameters`: the places of the gradients among the model's
 // parameters; other ranks have the gradients of other stages.
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
-                        const std::vector<at::Tensor>& gradients, const Runs& parameters,
+                        const std::vector<std::vector<at::Tensor>>& gradients, const Runs& parameters,
                         const at::Tensor& halted);
 
 // Returns the loss of a batch over all ranks, f64, from this rank's sum.

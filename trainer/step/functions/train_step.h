@@ -15,10 +15,11 @@
 //
 // A mixture of experts balances its load without an auxiliary loss: each step moves the bias of
 // every expert by the tokens that all ranks and microbatches sent to it. A step that is not finite
-// changes no bias. No later step changes anything until the host resets kHalted, since steps may
-// already be in flight. A model with a sequence-level balance loss differentiates the loss plus the
-// mean of that loss over the sequences of all ranks and microbatches. Only the first term is
-// reported.
+// changes no bias, parameter or moment. No later step changes anything until the host resets
+// kHalted, since steps may already be in flight. With early_step_in_backward the updates of a step
+// run before it is known to be finite, so a step that is not leaves parameters and moments
+// undefined. A model with a sequence-level balance loss differentiates the loss plus the mean of
+// that loss over the sequences of all ranks and microbatches. Only the first term is reported.
 #pragma once
 
 #include <algorithm>
@@ -66,6 +67,9 @@ struct TrainStepOptions {
   std::int64_t rank = 0;
   ShardingOptions sharding;
   GradientSync gradient_sync = GradientSync::microbatch;
+  // Updates of a bucket read no gradient of another bucket, so that a graph can run them in the
+  // backward. REQUIRES: no clipping, one microbatch, and steps that are never repeated.
+  bool early_step_in_backward = false;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   AdamWOptions optimizer;
   // The update of a parameter, by name. Empty: `optimizer` for all, with the learning rate of the
@@ -77,6 +81,9 @@ struct TrainStepOptions {
   // The bucket of a parameter, by its name and the bucket of the model. Empty: the bucket of the
   // model.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
+  std::string bucket_of(const ParameterRule& rule) const {
+    return bucket ? bucket(rule.name, rule.bucket) : rule.bucket;
+  }
 };
 
 // Names of plain results.

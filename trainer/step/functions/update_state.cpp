@@ -1,8 +1,12 @@
 // Updates the state in place; in a trace, functionalization turns that into new values. A rank adds
 // zeros for the totals that it lacks, since sums over all ranks collect the totals of all stages.
+// An early update reads neither the norm nor the finite check of its own step, only that of earlier
+// steps.
 #include "trainer/step/functions/update_state.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
 
 #include "support/scope.h"
@@ -45,6 +49,19 @@ StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& 
   return totals;
 }
 
+// Returns the gradients in lists of consecutive parameters: those of one bucket with an early step,
+// otherwise all.
+std::vector<Tensors> lists_of(const StepContext& step, const Tensors& gradients) {
+  if (!step.options.early_step_in_backward) return {gradients};
+  std::vector<Tensors> lists;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto bucket = [&](std::size_t k) { return step.options.bucket_of(step.parameters[k]); };
+    if (i == 0 || bucket(i) != bucket(i - 1)) lists.emplace_back();
+    lists.back().push_back(gradients[i]);
+  }
+  return lists;
+}
+
 }  // namespace
 
 void update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
@@ -53,9 +70,11 @@ void update_state(const StepContext& step, const OptimizerInputs& at_input, cons
   const c10::AutoGradMode no_gradients(false);
   const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
   const Tensor& halted = inputs[at_input.halted];
+  const bool early = step.options.early_step_in_backward;
+  const Tensor halted_before = early ? at::ne(halted, 0).to(at::kFloat) : Tensor();
   const StepTotals totals = with_zeros(step, from.totals, halted);
-  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, drops, totals, from.gradients,
-                                    step.parameter_runs, halted);
+  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, drops, totals,
+                                    lists_of(step, from.gradients), step.parameter_runs, halted);
   outputs.result(kLoss, r.loss);
   outputs.result(kGradNorm, r.grad_norm);
   outputs.result(kFoundInf, r.found_inf);
@@ -75,8 +94,9 @@ void update_state(const StepContext& step, const OptimizerInputs& at_input, cons
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
-  optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
-                   step.update_groups);
+  optimizer_update(state, from.gradients, inputs[at_input.learning_rate],
+                   early ? at::ones_like(halted_before) : r.gradient_scale,
+                   early ? halted_before : r.found_inf, step.update_groups);
   outputs.update(at_input.parameters, state.parameters);
   outputs.update(at_input.exp_avgs, state.exp_avgs);
   outputs.update(at_input.exp_avg_sqs, state.exp_avg_sqs);

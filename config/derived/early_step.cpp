@@ -1,0 +1,36 @@
+#include "config/derived/early_step.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace rondo {
+
+std::vector<BrokenRule> broken_early_step(const JobConfig& config, std::optional<std::int64_t> microbatches) {
+  if (!config.optimizer.early_step_in_backward) return {};
+  const std::string key = "optimizer.early_step_in_backward";
+  const Parallelism& p = config.parallelism;
+  std::vector<BrokenRule> broken;
+  const auto require = [&](bool holds, const std::string& other, const std::string& rule) {
+    if (!holds) broken.push_back({{key, other}, rule});
+  };
+  require(std::isinf(config.training.max_norm), "training.max_norm",
+          "the early step cannot clip, because the norm is known after the backward; set training.max_norm = "
+          "inf");
+  require(config.compile.enable, "compile.enable", "needs a recorded graph: set compile.enable = true");
+  require(!p.has_pipeline(), "parallelism.pipeline_parallel_degree",
+          "a pipeline updates parameters after all its microbatches; set "
+          "parallelism.pipeline_parallel_degree = 1");
+  require(p.has_pipeline() || microbatches.value_or(1) == 1, "training.global_batch_size",
+          fmt::format("gradients are summed over {} microbatches and live until the last; set "
+                      "training.global_batch_size = -1 and raise training.local_batch_size",
+                      microbatches.value_or(1)));
+  require(
+      p.expert_capacity_factor == 0 || p.expert_overflow == ExpertOverflow::drop,
+      "parallelism.expert_overflow",
+      "the early step cannot be undone when experts overflow; set parallelism.expert_overflow = \"drop\", "
+      "or parallelism.expert_capacity_factor = 0");
+  return broken;
+}
+
+}  // namespace rondo

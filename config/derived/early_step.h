@@ -1,0 +1,17 @@
+// What optimizer.early_step_in_backward needs of other keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "config/derived/divisibility.h"
+#include "config/schema/job_config.h"
+
+namespace rondo {
+
+// Returns the rules that the key breaks; empty if it is off. `microbatches`: nullopt if they depend
+// on the number of ranks.
+std::vector<BrokenRule> broken_early_step(const JobConfig& config, std::optional<std::int64_t> microbatches);
+
+}  // namespace rondo
