@@ -307,7 +307,8 @@ TEST_CASE("a mistake is one line and its own exit code") {
       Mistake{"--world 8 --parallelism.pipeline_parallel_degree=8 --model.n_layers=2", 3,
               "8 stages need at least 6 layers"},
       Mistake{"--world 8 --write=x.svg", 2,
-              "plan: --write \"x.svg\" needs parallelism.pipeline_parallel_degree above 1"},
+              "plan: --write \"x.svg\" needs parallelism.pipeline_parallel_degree or "
+              "parallelism.overlapped_microbatches above 1"},
       Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
       Mistake{"", 2, "plan: --world is missing; `rondo plan --help` lists the flags"},
       Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 to 1000000"},
