@@ -86,6 +86,21 @@ TEST_CASE("a step that is not finite ends the run and names the quantity and the
              ContainsSubstring("has changed parameters and optimizer state; resume from a checkpoint"));
 }
 
+TEST_CASE("the remedy of a step that is not finite is of the setting that makes it so") {
+  const StepResult result{.loss = 2.5, .grad_norm = std::numeric_limits<double>::infinity(), .finite = false};
+  const auto remedy = [&](const std::vector<std::string>& flags) {
+    SmallRun small(flags);
+    return message_of([&] { Guards(small.run).check(result, 7); }, ExitCode::numerics);
+  };
+  CHECK_THAT(
+      remedy({"--optimizer.eps=5e-324"}),
+      ContainsSubstring("optimizer.eps = 5e-324 is 0 in float32") && !ContainsSubstring("optimizer.lr"));
+  CHECK_THAT(remedy({"--optimizer.weight_decay=1e308", "--optimizer.lr=0.001"}),
+             ContainsSubstring("0.001 * 1e+308 is above 1") &&
+                 ContainsSubstring("lower optimizer.weight_decay") && !ContainsSubstring("max_norm"));
+  CHECK_THAT(remedy({}), ContainsSubstring("Lower optimizer.lr or training.max_norm"));
+}
+
 TEST_CASE("ten consecutive skipped steps end the run, and a step that is applied resets the count") {
   SmallRun small;
   Guards guards(small.run);
