@@ -64,7 +64,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
                                             .device(drawn_on_host ? c10::Device(c10::kCPU) : device));
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
-        entry.place = placement_of(*rule, mesh, rank).shard;
+        entry.place = shard_placement_of(*rule, mesh, rank).shard;
         entry.whole = false;
         entry.is_writer = true;
         if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);

@@ -134,7 +134,7 @@ TEST_CASE("with fsdp_gradient_sync = step the last backward scatters all gradien
                   &last = once.at("last").graph();
   std::int64_t sums = 0, padded = 0;
   for (const ParameterRule& rule : job.decoder->parameters()) {
-    const Placement place = placement_of(rule, job.layout.mesh, job.rank);
+    const ShardPlacement place = shard_placement_of(rule, job.layout.mesh, job.rank);
     sums += 4 * place.shard.part_elements();
     padded += 4 * place.shard.stored() * place.shards.ranks;
   }

@@ -95,7 +95,7 @@ std::vector<std::vector<StatePart>> state_of_ranks(const JobConfig& config, std:
       if (pipeline.program.rank_of_stage[stage] != layout.mesh.coordinate(rank, Axis::pp)) continue;
       const auto part = model->stage(pipeline.stages[stage]);
       for (const ParameterRule& rule : part->parameters()) {
-        const std::int64_t stored = placement_of(rule, layout.mesh, rank).shard.stored();
+        const std::int64_t stored = shard_placement_of(rule, layout.mesh, rank).shard.stored();
         add(rule.name, ir::InputKind::parameter, {stored});
         add("exp_avg." + rule.name, ir::InputKind::optimizer, {stored});
       }

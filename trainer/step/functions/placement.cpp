@@ -51,7 +51,7 @@ Partition partition_of(const ParameterRule& rule) {
   return {};
 }
 
-Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank) {
+ShardPlacement shard_placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank) {
   const auto [shards, axis, dim, of_rows, blocks] = partition_of(rule);
   Cut cut;
   if (axis) cut = {dim, mesh.degree(*axis), mesh.coordinate(rank, *axis), blocks};
@@ -123,7 +123,7 @@ ir::Sharding InputSharding::of_parameter(const ParameterRule& rule) const {
   const bool has_inner = std::any_of(sharding.axes.begin(), sharding.axes.end(), [](const ir::Placement& p) {
     return p.kind == ir::Placement::Kind::inner;
   });
-  if (has_inner) sharding.unflattened = placement_of(rule, ranks_, 0).shard.part_sizes();
+  if (has_inner) sharding.unflattened = shard_placement_of(rule, ranks_, 0).shard.part_sizes();
   return sharding;
 }
 

@@ -26,12 +26,12 @@ struct Partition {
 // is sharded over all ranks of the replica that compute with it.
 Partition partition_of(const ParameterRule& rule);
 
-struct Placement {
+struct ShardPlacement {
   FlatShard shard;
   AxisGroup shards{};  // the ranks that compute with the same part and share one copy of it
 };
 
-Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank);
+ShardPlacement shard_placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank);
 
 // Types of sharding (compiler/ir/sharding.h) of the inputs of a step on a mesh.
 //

@@ -28,7 +28,7 @@ namespace {
 
 // Returns the groups of parameters that are updated together, in the order of their first parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
-                                       const std::vector<Placement>& placements,
+                                       const std::vector<ShardPlacement>& placements,
                                        const TrainStepOptions& options) {
   std::vector<UpdateGroup> groups;
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -76,7 +76,7 @@ RankContext ranks_over(const StepContext& step, const Tensors& shards, const Ten
                        bool completes_sums = false) {
   ShardedParameters by_name;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    const Placement& place = step.placements[i];
+    const ShardPlacement& place = step.placements[i];
     const std::string& name = step.parameters[i].name;
     std::optional<GradientSum> sum;
     if (!sums.empty()) sum = {sums[i], step.has_whole_sums(), completes_sums};
@@ -205,7 +205,7 @@ Runs runs_of(const Things& all, const Things& some, Name name) {
 ir::DType StepContext::sums() const { return to_ir(sum_dtype(options.state_dtype)); }
 
 bool StepContext::reduces_sums() const {
-  const auto is_sharded = [](const Placement& place) { return place.shards.ranks > 1; };
+  const auto is_sharded = [](const ShardPlacement& place) { return place.shards.ranks > 1; };
   return options.sharding.fsdp.replicas.ranks > 1 ||
          (has_whole_sums() && std::any_of(placements.begin(), placements.end(), is_sharded));
 }
@@ -236,7 +236,7 @@ StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, co
     step.expert_biases.insert(step.expert_biases.end(), biases.begin(), biases.end());
   }
   for (const ParameterRule& rule : step.parameters)
-    step.placements.push_back(placement_of(rule, options.mesh, options.rank));
+    step.placements.push_back(shard_placement_of(rule, options.mesh, options.rank));
   step.parameter_runs =
       runs_of(whole->parameters(), step.parameters, [](const ParameterRule& rule) { return rule.name; });
   step.router_runs = runs_of(whole->routers(), routers, [](const std::string& name) { return name; });

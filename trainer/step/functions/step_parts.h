@@ -31,7 +31,7 @@ struct StepContext {
   std::string stage;                      // "stage_3"; empty: the whole model
   bool embedding = true, head = true;     // parts of the forward
   std::vector<ParameterRule> parameters;  // of all parts, in the order of the table
-  std::vector<Placement> placements;
+  std::vector<ShardPlacement> placements;
   std::vector<ExpertBias> expert_biases;
   Runs parameter_runs, router_runs;  // their places among those of the whole model
   std::vector<UpdateGroup> update_groups;
