@@ -143,7 +143,7 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     const at::Tensor weight = gather(shard, parameter);
     const at::Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first, parameter.float8);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
-    const at::Tensor grad_weight = grouped_grad_weight(gradient, x, ends, inputs_first);
+    const at::Tensor grad_weight = grouped_grad_weight(gradient, x, ends, inputs_first, parameter.float8);
     return {grad_x, reduce_or_accumulate(grad_weight, shard, parameter), {}, {}, {}};
   }
 };

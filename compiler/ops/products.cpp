@@ -60,15 +60,17 @@ Placement rows_by_expert(const Placement& a, const Placement& b, const Dims& dim
   return contract(a, b, dims);
 }
 
-// Multiplies rows by the matrices of the experts [E, K, N], or two matrices whose contracted
-// dimension is divided into runs, with a result for each run.
+// Multiplies two matrices whose contracted dimension is divided into runs, with a result for each
+// run. Local runs are those of a rank's own experts.
+Placement runs_of_inner(const Placement& a, const Placement& b, const Dims& dims) {
+  if (a.kind == Kind::local || b.kind == Kind::local) return product_of(a, b), sharded(0);
+  return contract(a, b, dims);
+}
+
+// Multiplies rows by the matrices of the experts [E, K, N], or by runs of the contracted dimension.
 Placement grouped_mm(const OnAxis& at, std::size_t) {
   const Placement a = at.operand(0), b = at.operand(1);
-  const bool of_runs = at.type(1).sizes.size() == 2;
-  if (of_runs) {
-    if (a.kind == Kind::local || b.kind == Kind::local) return product_of(a, b), sharded(0);
-    return contract(a, b, {{1, kContracted}, {kContracted, 2}});
-  }
+  if (at.type(1).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {kContracted, 2}});
   return rows_by_expert(a, b, {{0, kContracted}, {0, kContracted, 1}});
 }
 
@@ -154,9 +156,16 @@ Placement transpose_float8(const OnAxis& at, std::size_t) {
   return p;
 }
 
-// rondo.quantize_float8_runs (x, ends) -> values, scales of rows.
+// rondo.quantize_float8_runs (x, ends, block_columns) -> values, scales of rows or parts of rows.
 Placement quantize_float8_runs(const OnAxis& at, std::size_t i) {
-  return of_quantized(at.operand(0), {1, 0}, 2, i);
+  return of_quantized(at.operand(0), {1, integer(at.node, 2)}, 2, i);
+}
+
+// rondo.pad_runs (x, ends) -> padded, padded_ends. Each rank pads its own runs.
+Placement pad_runs(const OnAxis& at, std::size_t i) {
+  const Placement x = at.operand(0);
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
+  return i == 0 ? x : at.operand(1);
 }
 
 double quantized_bytes(const Graph& graph, const Node& node) {
@@ -207,38 +216,37 @@ double float8_flops(const Graph& graph, const Node& node) {
   return b.empty() ? 0 : 2 * elements(a) * static_cast<double>(b.front());
 }
 
-NodeCost float8_cost(const Priced& p) {
+// `right`: the position of the second matrix.
+NodeCost float8_cost(const Priced& p, std::size_t right) {
   const Float8Product product = read_float8(p.node);
-  if (product.emulates) return product_cost(p, p.device.peak_fp32_flops_per_s);
-  const auto in_blocks = [&](ValueId scales) {
-    return !p.type(scales).sizes.empty() && p.type(scales).sizes.back() > 1;
-  };
-  const bool blocks = in_blocks(product.scales[0]) || in_blocks(product.scales[1]);
-  return product_cost(p, p.device.peak_float8_flops_per_s *
-                             (blocks ? p.device.float8_blocks_fraction : p.device.float8_fraction));
+  if (product.emulates) return product_cost(p, p.device.peak_fp32_flops_per_s, right);
+  double fraction = p.device.float8_fraction;
+  for (const std::size_t i : {0, 1}) {
+    const TensorType &values = p.type(product.values[i]), &scales = p.type(product.scales[i]);
+    if (scales.sizes.empty() || scales.sizes.back() <= 1) continue;
+    const bool is_mx = element_count(values) == 32 * element_count(scales);
+    fraction = is_mx ? p.device.float8_mx_fraction : p.device.float8_blocks_fraction;
+  }
+  return product_cost(p, p.device.peak_float8_flops_per_s * fraction, right);
 }
+NodeCost float8_mm_cost(const Priced& p) { return float8_cost(p, 1); }
 
 // rondo.float8_grouped_mm (a [R, K], scale_a, b [E, N, K], scale_b, ends, dtype, fast_accumulation,
-// emulate).
+// emulate), or of runs of columns: a [M, R], b [N, R].
 Placement float8_grouped_mm(const OnAxis& at, std::size_t) {
   const Float8Product product = read_float8(at.node);
   require_scales_of_values(at, product);
-  return rows_by_expert(at.of(product.values[0]), at.of(product.values[1]),
-                        {{0, kContracted}, {0, 1, kContracted}});
+  const Placement a = at.of(product.values[0]), b = at.of(product.values[1]);
+  if (at.type(2).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {2, kContracted}});
+  return rows_by_expert(a, b, {{0, kContracted}, {0, 1, kContracted}});
 }
 
 double float8_grouped_flops(const Graph& graph, const Node& node) {
   const auto a = sizes_of(graph, operand(node, 0)), b = sizes_of(graph, operand(node, 2));
-  return b.size() < 3 ? 0 : 2 * elements(a) * static_cast<double>(b[1]);
+  return b.size() < 2 ? 0 : 2 * elements(a) * static_cast<double>(b[b.size() - 2]);
 }
 
-NodeCost float8_grouped_cost(const Priced& p) {
-  return product_cost(p,
-                      read_float8(p.node).emulates
-                          ? p.device.peak_fp32_flops_per_s
-                          : p.device.peak_float8_flops_per_s * p.device.float8_fraction,
-                      2);
-}
+NodeCost float8_grouped_cost(const Priced& p) { return float8_cost(p, 2); }
 
 constexpr Op product(Op op, double (*flops)(const Graph&, const Node&) = product_flops<0>) {
   op.flops = flops;
@@ -270,7 +278,7 @@ constexpr Op kProductOps[] = {
      .of_linear = true,
      .shard = float8_mm,
      .flops = float8_flops,
-     .cost = float8_cost},
+     .cost = float8_mm_cost},
     product({.name = "rondo.grouped_mm.default",
              .signature = {3, 3, 1},
              .of_experts = true,
@@ -280,6 +288,11 @@ constexpr Op kProductOps[] = {
      .shard = largest_magnitude,
      .launches = 2},
     product({.name = "rondo.mm.default", .signature = {2, 3, 1}, .shard = mm, .kind = OpKind::product}),
+    {.name = "rondo.pad_runs.default",
+     .signature = {2, 2, 2},
+     .of_experts = true,
+     .shard = pad_runs,
+     .launches = 16},
     {.name = "rondo.quantize_float8.default",
      .signature = {1, 5, 2},
      .shard = quantize_float8,
@@ -290,7 +303,7 @@ constexpr Op kProductOps[] = {
      .shard = quantize_float8_by,
      .keeps_owner = true},
     {.name = "rondo.quantize_float8_runs.default",
-     .signature = {2, 2, 2},
+     .signature = {2, 3, 2},
      .of_experts = true,
      .shard = quantize_float8_runs},
     {.name = "rondo.transpose_float8.default",

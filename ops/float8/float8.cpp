@@ -4,6 +4,9 @@
 #include "ops/float8/float8.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/bitwise_left_shift.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/mm.h>
@@ -101,14 +104,15 @@ void quantize(const Tensor& x, const Float8Block& block, bool power_of_two, cons
 Float8Matrix quantize_float8_cpu(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                  at::ScalarType dtype, bool power_of_two) {
   Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
+  if (block_columns == kMxBlock) return quantize_mx(x, result), result;
   const auto matrix = [](const Tensor& t) { return t.dim() == 3 ? t.flatten(0, 1) : t; };
   quantize(matrix(x.contiguous()), {block_rows, block_columns}, power_of_two,
            {matrix(std::get<0>(result)), matrix(std::get<1>(result))});
   return result;
 }
 
-Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends) {
-  Float8Matrix result = quantize_float8_runs_result(x, ends);
+Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
+  Float8Matrix result = quantize_float8_runs_result(x, ends, block_columns);
   const auto& [values, scales] = result;
   const std::int64_t rows = x.size(0), filled = ends[-1].item<std::int32_t>();
   RONDO_ASSERT(filled >= 0 && filled <= rows,
@@ -117,7 +121,7 @@ Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends) {
     return t.narrow(0, begin, end - begin);
   };
   if (filled > 0)
-    quantize(part(x, 0, filled).contiguous(), {1, 0}, /*power_of_two=*/true,
+    quantize(part(x, 0, filled).contiguous(), {1, block_columns}, /*power_of_two=*/true,
              {part(values, 0, filled), part(scales, 0, filled)});
   part(values, filled, rows).view(at::kByte).zero_();
   part(scales, filled, rows).fill_(1);
@@ -129,14 +133,6 @@ Tensor float8_mm_cpu(const Tensor& a, const Tensor& scale_a, const Tensor& b, co
   RONDO_ASSERT(emulate, "float8_mm: a CPU has no products of float8; set emulate");
   float8_mm_result(a, scale_a, b, scale_b, dtype);
   return emulated_float8_mm(a, scale_a, b, scale_b, dtype);
-}
-
-// Returns values times scales.
-Tensor dequantized(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
-  const Blocks blocks(values, float8_block(values, scales));
-  const Tensor wide = values.to(dtype).view({blocks.of_rows, blocks.rows, blocks.of_columns, blocks.columns});
-  const Tensor of_blocks = scales.narrow(1, 0, blocks.of_columns).to(dtype);
-  return (wide * of_blocks.unsqueeze(1).unsqueeze(3)).view(values.sizes());
 }
 
 Tensor float8_mm_shape(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
@@ -175,9 +171,9 @@ Float8Matrix quantize_float8(const Tensor& x, Float8Block block, at::ScalarType 
   return handle.call(x, block.rows, block.columns, dtype, power_of_two);
 }
 
-Float8Matrix quantize_float8_runs(const Tensor& x, const Tensor& ends) {
+Float8Matrix quantize_float8_runs(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
   static const auto handle = op_handle<decltype(quantize_float8_runs_cpu)>("rondo::quantize_float8_runs");
-  return handle.call(x, ends);
+  return handle.call(x, ends, block_columns);
 }
 
 Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dtype, bool fast_accumulation,
@@ -190,47 +186,73 @@ Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dt
 Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                     at::ScalarType dtype) {
   check_float("quantize_float8", "x", x);
-  const bool is_stack = block_rows == 1 && block_columns == 0 && is_dense_stack(x);
+  const bool squares = block_rows == kFloat8Block && block_columns == kFloat8Block;
+  const bool is_stack = ((block_rows == 1 && block_columns == 0) || squares) && is_dense_stack(x);
   RONDO_ASSERT(x.numel() > 0 && (is_stack || (x.dim() == 2 && (x.stride(0) == 1 || x.stride(1) == 1))),
                "quantize_float8: x must be a matrix with dense rows or dense columns");
   RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
                                      ", but must be a float8 type");
-  const bool of_rows = block_rows == 1 && (block_columns == 0 || block_columns == kFloat8Block);
+  const bool is_mx = block_rows == 1 && block_columns == kMxBlock && dtype == at::kFloat8_e4m3fn;
+  const bool of_rows = block_rows == 1 && (block_columns == 0 || block_columns == kFloat8Block || is_mx);
   const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
   RONDO_ASSERT(of_rows || square, "quantize_float8: unsupported scales of blocks of " +
                                       std::to_string(block_rows) + " x " + std::to_string(block_columns));
-  if (is_stack)
-    return {at::empty(x.sizes(), x.options().dtype(dtype)),
-            at::empty({x.size(0), x.size(1), 1}, x.options().dtype(at::kFloat))};
-  const Blocks blocks(x, {block_rows, block_columns});
-  RONDO_ASSERT(x.size(0) % blocks.rows == 0 && x.size(1) % blocks.columns == 0,
+  const Tensor matrix = is_stack ? x[0] : x;
+  const Blocks blocks(matrix, {block_rows, block_columns});
+  RONDO_ASSERT(matrix.size(0) % blocks.rows == 0 && matrix.size(1) % blocks.columns == 0,
                "quantize_float8: the sizes of x must be multiples of its blocks");
-  const std::vector<std::int64_t> sizes = scale_sizes(blocks);
+  std::vector<std::int64_t> sizes = scale_sizes(blocks);
+  if (is_stack) sizes.insert(sizes.begin(), x.size(0));
   const auto options = x.options().dtype(at::kFloat);
   Tensor scales;
-  if (block_rows == 1)
+  if (block_rows == 1 && !is_stack)
     scales = at::empty_strided(sizes, {1, sizes[0]}, options);
-  else if (sizes[1] == blocks.of_columns || x.is_meta())
+  else if (sizes.back() == blocks.of_columns || x.is_meta())
     scales = at::empty(sizes, options);
   else
     scales = at::zeros(sizes, options);
   return {at::empty(x.sizes(), x.options().dtype(dtype)), scales};
 }
 
-Float8Matrix quantize_float8_runs_result(const Tensor& x, const Tensor& ends) {
+Float8Matrix quantize_float8_runs_result(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
   check_float("quantize_float8_runs", "x", x);
   RONDO_ASSERT(x.dim() == 2 && x.size(1) > 0 && x.stride(1) == 1,
                "quantize_float8_runs: x must be a matrix with dense rows");
   RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
                "quantize_float8_runs: ends must be a list of int32");
+  RONDO_ASSERT(block_columns == 0 || (block_columns == kFloat8Block && x.size(1) % kFloat8Block == 0),
+               "quantize_float8_runs: block_columns must be 0, or 128 with rows of a multiple of 128");
+  const std::int64_t pieces = block_columns == 0 ? 1 : x.size(1) / block_columns;
   return {at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn)),
-          at::empty({x.size(0), 1}, x.options().dtype(at::kFloat))};
+          at::empty({x.size(0), pieces}, x.options().dtype(at::kFloat))};
 }
 
+void quantize_mx(const Tensor& x, const Float8Matrix& result) {
+  const auto& [values, scales] = result;
+  const Tensor pieces = x.contiguous().view({x.size(0), -1, kMxBlock});
+  // Floats of biased exponents: the factor of a largest magnitude of 2^e is 2^(8 - e), and a normal
+  // number. Without a finite magnitude it is 0.
+  const Tensor exponents =
+      at::bitwise_right_shift(at::abs(pieces).amax(-1).to(at::kFloat).contiguous().view(at::kInt), 23);
+  Tensor factors = at::bitwise_left_shift((262 - exponents).clamp(1, 253), 23).view(at::kFloat);
+  factors = factors.masked_fill(exponents == 255, 0);
+  const Tensor scaled = (pieces * factors.unsqueeze(-1)).to(at::kFloat);
+  values.copy_(scaled.clamp(-448, 448).to(values.scalar_type()).view(x.sizes()));
+  scales.copy_(1 / factors);
+}
+
+// Scales of rows have no padding.
 Float8Block float8_block(const Tensor& values, const Tensor& scales) {
-  const std::int64_t columns = values.size(1);
-  return {values.size(0) / scales.size(0),
-          scales.size(1) == 1 || columns <= kFloat8Block ? columns : kFloat8Block};
+  const std::int64_t rows = values.size(0) / scales.size(0), columns = values.size(1);
+  if (rows == 1) return {1, columns / scales.size(1)};
+  return {rows, scales.size(1) == 1 || columns <= kFloat8Block ? columns : kFloat8Block};
+}
+
+Tensor dequantized(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
+  const Blocks blocks(values, float8_block(values, scales));
+  const Tensor wide = values.to(dtype).view({blocks.of_rows, blocks.rows, blocks.of_columns, blocks.columns});
+  const Tensor of_blocks = scales.narrow(1, 0, blocks.of_columns).to(dtype);
+  return (wide * of_blocks.unsqueeze(1).unsqueeze(3)).view(values.sizes());
 }
 
 Tensor float8_mm_result(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
@@ -255,7 +277,7 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "quantize_float8(Tensor x, int block_rows, int block_columns, ScalarType dtype, bool power_of_two) -> "
       "(Tensor values, Tensor scales)");
-  m.def("quantize_float8_runs(Tensor x, Tensor ends) -> (Tensor values, Tensor scales)");
+  m.def("quantize_float8_runs(Tensor x, Tensor ends, int block_columns) -> (Tensor values, Tensor scales)");
   m.def(
       "float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype, bool "
       "fast_accumulation, bool emulate) -> Tensor");

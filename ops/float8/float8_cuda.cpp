@@ -5,8 +5,10 @@
 #include "ops/float8/float8_cuda.h"
 
 #include <ATen/BlasBackend.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/_scaled_mm_v2.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/library.h>
@@ -39,11 +41,14 @@ void quantize(const cuda::Launch& launch, const cuda::Float8Source& source, cuda
   launch.check();
 }
 
-Float8Matrix quantize_float8_cuda(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
+// The kernel knows no squares of stacks of dense columns, so these are copied.
+Float8Matrix quantize_float8_cuda(const Tensor& operand, std::int64_t block_rows, std::int64_t block_columns,
                                   at::ScalarType dtype, bool power_of_two) {
   using enum cuda::Float8Share;
-  const cuda::Launch launch(x, "quantize_float8");
-  Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
+  const cuda::Launch launch(operand, "quantize_float8");
+  Float8Matrix result = quantize_float8_result(operand, block_rows, block_columns, dtype);
+  if (block_columns == kMxBlock) return quantize_mx(operand, result), result;
+  const Tensor x = operand.dim() == 3 && block_columns != 0 ? operand.contiguous() : operand;
   const cuda::Float8Share share =
       block_columns == 0 ? (block_rows == 0 ? whole : row) : (block_rows == 1 ? piece : square);
   const std::int64_t first = x.dim() - 2;  // the dimension of rows
@@ -56,12 +61,20 @@ Float8Matrix quantize_float8_cuda(const Tensor& x, std::int64_t block_rows, std:
   return result;
 }
 
-Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends) {
+// With blocks of 128, rows after the last end are quantized, too, and zeroed afterwards.
+Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
   const cuda::Launch launch(x, "quantize_float8_runs");
-  Float8Matrix result = quantize_float8_runs_result(x, ends);
+  Float8Matrix result = quantize_float8_runs_result(x, ends, block_columns);
   if (x.size(0) == 0) return result;
   cuda::Float8Source source{x.size(0),          x.size(1),           launch.element(x),
                             x.const_data_ptr(), /*dense_rows=*/true, x.stride(0)};
+  if (block_columns != 0) {
+    quantize(launch, source, cuda::Float8Share::piece, result, /*power_of_two=*/true);
+    const Tensor is_behind = at::arange(x.size(0), ends.options()).ge(ends[-1]).unsqueeze(1);
+    std::get<0>(result).view(at::kByte).masked_fill_(is_behind, 0);
+    std::get<1>(result).masked_fill_(is_behind, 1);
+    return result;
+  }
   const Tensor runs = ends.contiguous();
   source.rows_end = runs.const_data_ptr<std::int32_t>() + runs.size(0) - 1;
   quantize(launch, source, cuda::Float8Share::row, result, /*power_of_two=*/true);
@@ -116,6 +129,11 @@ Tensor float8_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tensor& b, c
   RONDO_ASSERT(a.size(1) % 16 == 0 && b.size(0) % 16 == 0,
                "float8_mm: on a GPU, sizes of rows and columns must be multiples of 16");
   const Float8Block block_a = float8_block(a, scale_a), block_b = float8_block(b, scale_b);
+  const auto is_mx = [&](const Float8Block& block) {
+    return block.columns == kMxBlock && a.size(1) > kMxBlock;
+  };
+  RONDO_ASSERT(!is_mx(block_a) && !is_mx(block_b),
+               "float8_mm: products with scales of 32 elements are emulated only");
   // The sum of a piece is scaled separately and has no fast variant.
   const bool of_pieces = block_a.columns < a.size(1) || block_b.columns < b.size(1);
   Scaling of_a, of_b;

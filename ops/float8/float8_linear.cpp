@@ -11,7 +11,21 @@ namespace {
 using at::Tensor;
 using enum Float8Recipe;
 
-constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block}, kSquare{kFloat8Block, kFloat8Block};
+constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block}, kMx{1, kMxBlock},
+    kSquare{kFloat8Block, kFloat8Block};
+
+constexpr Float8Block block_of_rows(Float8Recipe recipe) {
+  switch (recipe) {
+    case tensorwise:
+      return kWhole;
+    case blockwise:
+      return kPiece;
+    case mxfp8_cublas:
+      return kMx;
+    default:
+      return kRow;
+  }
+}
 
 Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,
                        at::ScalarType dtype = at::kFloat8_e4m3fn) {
@@ -20,7 +34,7 @@ Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,
 
 // Quantizes an operand that is multiplied row by row.
 Float8Matrix quantized_rows(const Tensor& x, Float8Recipe recipe, at::ScalarType dtype = at::kFloat8_e4m3fn) {
-  return quantized(x, recipe, recipe == tensorwise ? kWhole : recipe == blockwise ? kPiece : kRow, dtype);
+  return quantized(x, recipe, block_of_rows(recipe), dtype);
 }
 
 // Gradients use the larger range if a whole matrix shares a scale.

@@ -1,7 +1,12 @@
 #include "ops/grouped_mm/float8_grouped_mm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <string>
@@ -29,15 +34,28 @@ Tensor float8_grouped_mm_shape(const Tensor& a, const Tensor& scale_a, const Ten
   return float8_grouped_mm_result(a, scale_a, b, scale_b, ends, dtype);
 }
 
+// Checks scales of rows, of 128 elements of a row or, for a stack, of 128 x 128.
 void check_rows(const char* name, const Tensor& values, const Tensor& scales, std::int64_t dims) {
   const std::string op = "float8_grouped_mm: ";
   RONDO_ASSERT(
       values.dim() == dims && values.is_contiguous() && values.scalar_type() == at::kFloat8_e4m3fn,
       op + name + " must be contiguous, of " + std::to_string(dims) + " dimensions and float8_e4m3fn");
-  std::vector<std::int64_t> sizes = values.sizes().vec();
-  sizes.back() = 1;
-  RONDO_ASSERT(scales.sizes() == sizes && scales.scalar_type() == at::kFloat,
-               op + name + " must have a float32 scale per row");
+  const std::int64_t rows = values.size(-2), columns = values.size(-1);
+  const bool fits = scales.dim() == dims && scales.scalar_type() == at::kFloat &&
+                    (dims == 2 || scales.size(0) == values.size(0));
+  const auto has = [&](std::int64_t of_rows, std::int64_t of_columns) {
+    return fits && scales.size(-2) == of_rows && scales.size(-1) == of_columns;
+  };
+  const bool squares = dims == 3 && rows % kFloat8Block == 0 && columns % kFloat8Block == 0 &&
+                       has(rows / kFloat8Block, (columns / kFloat8Block + 3) / 4 * 4);
+  const bool pieces = dims == 2 && columns % kFloat8Block == 0 && has(rows, columns / kFloat8Block);
+  RONDO_ASSERT(has(rows, 1) || pieces || squares,
+               op + name + " must have a float32 scale per row or per block of 128");
+}
+
+// Dequantizes a stack as one matrix: its matrices below each other.
+Tensor dequantized_stack(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
+  return dequantized(values.flatten(0, 1), scales.flatten(0, 1), dtype).view(values.sizes());
 }
 
 }  // namespace
@@ -51,12 +69,14 @@ Tensor float8_grouped_mm(const Float8Matrix& a, const Float8Matrix& b, const Ten
 
 Tensor float8_grouped_mm_result(const Tensor& a, const Tensor& scale_a, const Tensor& b,
                                 const Tensor& scale_b, const Tensor& ends, at::ScalarType dtype) {
+  const bool by_rows = b.dim() == 3;
   check_rows("a", a, scale_a, 2);
-  check_rows("b", b, scale_b, 3);
-  RONDO_ASSERT(a.size(1) == b.size(2), "float8_grouped_mm: rows of a and b must have the same length");
-  RONDO_ASSERT(b.size(0) == ends.numel() && ends.scalar_type() == at::kInt,
+  check_rows("b", b, scale_b, by_rows ? 3 : 2);
+  RONDO_ASSERT(a.size(1) == b.size(-1), "float8_grouped_mm: rows of a and b must have the same length");
+  RONDO_ASSERT((!by_rows || b.size(0) == ends.numel()) && ends.scalar_type() == at::kInt,
                "float8_grouped_mm: b must have one matrix per run, and ends must be int32");
-  const Tensor result = at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype));
+  const Tensor result = by_rows ? at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype))
+                                : at::empty({ends.numel(), a.size(0), b.size(0)}, a.options().dtype(dtype));
   check_float("float8_grouped_mm", "the result", result);
   return result;
 }
@@ -64,18 +84,63 @@ Tensor float8_grouped_mm_result(const Tensor& a, const Tensor& scale_a, const Te
 Tensor emulated_float8_grouped_mm(const Tensor& a, const Tensor& scale_a, const Tensor& b,
                                   const Tensor& scale_b, const Tensor& ends, at::ScalarType dtype) {
   const at::ScalarType wide = sum_dtype(dtype);
-  const auto dequantized = [&](const Tensor& values, const Tensor& scales) {
-    return values.to(wide) * scales.to(wide);
+  const Tensor left = a.size(0) == 0 ? a.to(wide) : dequantized(a, scale_a, wide);
+  if (b.dim() == 2) return grouped_mm(left, dequantized(b, scale_b, wide).t(), ends).to(dtype);
+  return grouped_mm(left, dequantized_stack(b, scale_b, wide).transpose(1, 2), ends).to(dtype);
+}
+
+std::tuple<Tensor, Tensor> pad_runs(const Tensor& x, const Tensor& ends) {
+  static const auto handle = op_handle<decltype(padded_runs)>("rondo::pad_runs");
+  return handle.call(x, ends);
+}
+
+std::tuple<Tensor, Tensor> pad_runs_result(const Tensor& x, const Tensor& ends) {
+  check_float("pad_runs", "x", x);
+  RONDO_ASSERT(x.dim() == 2 && (x.numel() == 0 || x.stride(1) == 1),
+               "pad_runs: x must be a matrix with dense rows");
+  RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
+               "pad_runs: ends must be a list of int32");
+  const std::int64_t blocks = x.size(0) / kFloat8Block + ends.size(0);
+  return {at::empty({kFloat8Block * blocks, x.size(1)}, x.options()),
+          at::empty(ends.sizes(), ends.options())};
+}
+
+// Run e begins at block begin / 128 + e, rounded down. So it ends before the next run begins, and no
+// position depends on a sum over the runs before it.
+std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends) {
+  auto result = pad_runs_result(x, ends);
+  const auto& [padded, padded_ends] = result;
+  const std::int64_t rows = x.size(0), runs = ends.size(0);
+  const auto options = ends.options().dtype(at::kLong);
+  const Tensor limits = ends.to(at::kLong), zero = at::zeros({1}, options),
+               blocks = at::floor_divide(limits, kFloat8Block) + at::arange(1, runs + 1, options),
+               next = blocks * kFloat8Block;
+  padded_ends.copy_(next);
+  if (rows == 0) return padded.zero_(), result;
+  const Tensor places = at::arange(padded.size(0), options);
+  const Tensor run = at::bucketize(places, next, /*out_int32=*/false, /*right=*/true);  // `runs`: of none
+  const auto of_run = [&](const Tensor& first, const Tensor& second) {
+    return at::cat({first, second}).index_select(0, run);
   };
-  return grouped_mm(dequantized(a, scale_a), dequantized(b, scale_b).transpose(1, 2), ends).to(dtype);
+  const Tensor row = of_run(zero, limits) + places - of_run(zero, next);
+  const Tensor is_padding = row.ge(of_run(limits, limits.narrow(0, runs - 1, 1))).unsqueeze(1);
+  padded.copy_(x.index_select(0, row.clamp_max(rows - 1)).masked_fill(is_padding, 0));
+  return result;
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "float8_grouped_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, Tensor ends, ScalarType dtype, "
       "bool fast_accumulation, bool emulate) -> Tensor");
+  m.def("pad_runs(Tensor x, Tensor ends) -> (Tensor padded, Tensor padded_ends)");
 }
-TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("float8_grouped_mm", &float8_grouped_mm_shape); }
-TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("float8_grouped_mm", &float8_grouped_mm_cpu); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) {
+  m.impl("float8_grouped_mm", &float8_grouped_mm_shape);
+  m.impl("pad_runs", &pad_runs_result);
+}
+TORCH_LIBRARY_IMPL(rondo, CPU, m) {
+  m.impl("float8_grouped_mm", &float8_grouped_mm_cpu);
+  m.impl("pad_runs", &padded_runs);
+}
 
 }  // namespace rondo

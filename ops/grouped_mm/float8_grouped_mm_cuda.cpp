@@ -16,9 +16,13 @@ namespace {
 
 using at::Tensor;
 
-void require_hopper(const Tensor& a) {
+void require_support(const Tensor& a, const Tensor& scale_a, const Tensor& b) {
+  if (b.dim() != 3 || scale_a.size(1) > 1)
+    throw Error(ExitCode::environment,
+                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": grouped products in blocks of 128 "
+                "are emulated only; set quantize.grouped_mm.float8.emulate = true, which works on any GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(a.device().index());
-  if (has_float8_grouped_products(gpu.major)) return;
+  if (has_float8_grouped_products(Float8Recipe::rowwise_with_gw_hp, gpu.major)) return;
   throw Error(ExitCode::environment,
               fmt::format("quantize.grouped_mm.float8: grouped products of float8 require a GPU of compute "
                           "capability 9.0 (Hopper), but {} has {}.{}; set quantize.grouped_mm.float8.emulate "
@@ -30,11 +34,11 @@ Tensor float8_grouped_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tens
                               const Tensor& ends_E, at::ScalarType dtype, bool fast_accumulation,
                               bool emulate) {
   const cuda::Launch launch(a, "float8_grouped_mm");
-  if (emulate || a.size(0) == 0) {
+  if (emulate || (b.dim() == 3 && a.size(0) == 0)) {
     const Tensor result = float8_grouped_mm_result(a, scale_a, b, scale_b, ends_E, dtype);
     return emulate ? emulated_float8_grouped_mm(a, scale_a, b, scale_b, ends_E, dtype) : result;
   }
-  require_hopper(a);
+  require_support(a, scale_a, b);
   const std::int64_t rows = a.size(0), columns = b.size(1), experts = ends_E.numel();
   RONDO_ASSERT(dtype == at::kBFloat16 && a.size(1) % 16 == 0 && columns % 16 == 0 && experts < 1024,
                "float8_grouped_mm: on a GPU, the result must be bf16, sizes of weights multiples of 16, and "
@@ -51,6 +55,9 @@ Tensor float8_grouped_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tens
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(rondo, CUDA, m) { m.impl("float8_grouped_mm", &float8_grouped_mm_cuda); }
+TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
+  m.impl("float8_grouped_mm", &float8_grouped_mm_cuda);
+  m.impl("pad_runs", &padded_runs);
+}
 
 }  // namespace rondo

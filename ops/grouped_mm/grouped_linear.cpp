@@ -16,9 +16,23 @@ using torch::autograd::variable_list;
 // Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is slower
 // than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
 Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options) {
-  return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends),
-                           quantize_float8(b, {1, 0}, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
-                           rows.scalar_type(), /*fast_accumulation=*/true, options.emulate);
+  const bool in_blocks = options.recipe == Float8Recipe::blockwise;
+  const Float8Block of_b = in_blocks ? Float8Block{kFloat8Block, kFloat8Block} : Float8Block{1, 0};
+  return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends, in_blocks ? kFloat8Block : 0),
+                           quantize_float8(b, of_b, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
+                           rows.scalar_type(), /*fast_accumulation=*/!in_blocks, options.emulate);
+}
+
+// Multiplies the transpose of each run of a by that run of b, in blocks of 128 rows of a run.
+Tensor float8_product_of_runs(const Tensor& a, const Tensor& b, const Tensor& ends,
+                              const Float8Options& options) {
+  const auto [padded_a, padded_ends] = pad_runs(a.contiguous(), ends);
+  const Tensor padded_b = std::get<0>(pad_runs(b.contiguous(), ends));
+  const auto quantized = [](const Tensor& x) {
+    return quantize_float8(x.t(), {1, kFloat8Block}, at::kFloat8_e4m3fn, /*power_of_two=*/true);
+  };
+  return float8_grouped_mm(quantized(padded_a), quantized(padded_b), padded_ends, a.scalar_type(),
+                           /*fast_accumulation=*/false, options.emulate);
 }
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
@@ -28,6 +42,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     context->save_for_backward({x, weight, ends});
     context->saved_data["inputs_first"] = inputs_first;
     context->saved_data["float8"] = options.has_value();
+    context->saved_data["recipe"] = static_cast<std::int64_t>(options.value_or(Float8Options{}).recipe);
     context->saved_data["emulate"] = options && options->emulate;
     return grouped_output(x, weight, ends, inputs_first, options);
   }
@@ -37,9 +52,10 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2], &gradient = gradients[0];
     std::optional<Float8Options> options;
     if (context->saved_data["float8"].toBool())
-      options = {Float8Recipe::rowwise_with_gw_hp, context->saved_data["emulate"].toBool()};
+      options = {static_cast<Float8Recipe>(context->saved_data["recipe"].toInt()),
+                 context->saved_data["emulate"].toBool()};
     const Tensor grad_x = grouped_grad_input(gradient, weight, ends, inputs_first, options);
-    return {grad_x, grouped_grad_weight(gradient, x, ends, inputs_first), {}, {}, {}};
+    return {grad_x, grouped_grad_weight(gradient, x, ends, inputs_first, options), {}, {}, {}};
   }
 };
 
@@ -63,7 +79,11 @@ Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Te
 }
 
 // A transposed gradient would be copied to the layout of the weight.
-Tensor grouped_grad_weight(const Tensor& gradient, const Tensor& x, const Tensor& ends, bool inputs_first) {
+Tensor grouped_grad_weight(const Tensor& gradient, const Tensor& x, const Tensor& ends, bool inputs_first,
+                           const std::optional<Float8Options>& options) {
+  if (options && options->recipe == Float8Recipe::blockwise)
+    return inputs_first ? float8_product_of_runs(x, gradient, ends, *options)
+                        : float8_product_of_runs(gradient, x, ends, *options);
   return inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
 }
 

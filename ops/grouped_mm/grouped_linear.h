@@ -3,10 +3,12 @@
 // x [N, in] and gradient [N, out] have one dtype, that of the weight and of the results. The weight
 // is [E, out, in], or [E, in, out] with `inputs_first`. ends int32 [E]: run e ends before row ends[e].
 //
-// With options, the output and the gradient of the input are products of float8 with the recipe
-// rowwise_with_gw_hp: rows of x and of the gradient have a scale each, and so has each output, or
-// input, of each run's weight. The gradient of the weight is a product in the operands' dtype:
-// LibTorch's product of float8 over runs needs runs of multiples of 16 rows.
+// With options, the products are of float8, with one of two recipes:
+// - rowwise_with_gw_hp: rows of x and of the gradient have a scale each, and so has each output, or
+//   input, of each run's weight. The gradient of the weight is a product in the operands' dtype:
+//   LibTorch's product of float8 over runs needs runs of multiples of 16 rows.
+// - blockwise (DeepSeek-V3): x and the gradient have a scale per 1 x 128, and weights per 128 x 128.
+//   In the gradient of the weight, a scale is of 128 rows of a run; the last rows of a run share one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,6 +29,6 @@ at::Tensor grouped_output(const at::Tensor& x, const at::Tensor& weight, const a
 at::Tensor grouped_grad_input(const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& ends_E,
                               bool inputs_first, const std::optional<Float8Options>& options);
 at::Tensor grouped_grad_weight(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& ends_E,
-                               bool inputs_first);
+                               bool inputs_first, const std::optional<Float8Options>& options);
 
 }  // namespace rondo

@@ -116,7 +116,8 @@ void check_quantized_experts(Checks& checks, c10::Device device, const Tensor& e
     check(checks, device,
           {fmt::format("quantize_float8_runs, {}: the CPU's bits", in_words(type)), "quantize_float8_runs",
            type, type, 0, true, [=](const Place& p) {
-             const Tensors made = call("quantize_float8_runs", at_place(x, p), ends.to(p.device));
+             const Tensors made =
+                 call("quantize_float8_runs", at_place(x, p), ends.to(p.device), std::int64_t{0});
              return Tensors{made[0].view(at::kByte), made[1].view(at::kInt)};
            }});
   }

@@ -14,6 +14,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
@@ -74,6 +75,14 @@ double signal_to_noise(const Tensor& x, const Tensor& y) {
   const Tensor exact = x.to(at::kDouble), error = exact - y.to(at::kDouble);
   return 10 * std::log10((exact * exact).sum().item<double>() / (error * error).sum().item<double>());
 }
+
+// Of mxfp8_values.py: exponents of the scales, and numbers as hexadecimal digits.
+constexpr int kMxExponents[] = {7, -52, 97, 10};
+constexpr std::string_view kMxValues =
+    "80811ccad400881e5bfa019cb266800029ce6a018832e38002a02c72800334ce"
+    "74818238e000039a40f48006b2b000810944e10086984ef90012b45400811bca"
+    "e2009022628001a4bc6c808031d670019239ec8004a9287a80063cd800838c48"
+    "e40004a1427e8009b7c100810a48e700899f52800016ba5700821fd0e2008d19";
 
 constexpr Float8Block kBlocks[] = {{0, 0}, {1, 0}, {1, 128}, {128, 128}};
 
@@ -208,11 +217,44 @@ TEST_CASE("a matrix of zeros is quantized to zeros") {
   }
 }
 
+TEST_CASE("MXFP8 has the scales and numbers of the specification, transposed or not, and saturates") {
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble);
+  const double factors[] = {1, 0x1p-60, 0x1p90, 3};
+  Tensor x = at::empty({4, 32}, at::kDouble);
+  for (int i = 0; i < 4 * 32; ++i)
+    x[i / 32][i % 32] = (i * 37 % 101 - 50) * std::exp2(i * 5 % 23 - 11) * factors[i / 32];
+  x[3][5] = 500 * 1024;
+  x = x.to(dtype);
+  const bool transposed = GENERATE(false, true);
+  const Tensors result =
+      checked_call("quantize_float8", {transposed ? x.t().contiguous().t() : x, 1, 32, kE4m3, true});
+  CHECK(result[1].strides() == at::IntArrayRef{1, 4});
+  std::string digits;
+  for (std::int64_t row = 0; row < 4; ++row) {
+    CHECK(result[1][row][0].item<float>() == std::ldexp(1.0F, kMxExponents[row]));
+    for (std::int64_t i = 0; i < 32; ++i)
+      digits += fmt::format("{:02x}", result[0].view(at::kByte)[row][i].item<std::uint8_t>());
+  }
+  CHECK(digits == kMxValues);
+}
+
+TEST_CASE("a block of MXFP8 with a nan or an infinity has no numbers, and zeros stay zeros") {
+  Tensor x = at::zeros({2, 96});
+  x[0][40] = std::numeric_limits<double>::quiet_NaN();
+  x[1][95] = -std::numeric_limits<double>::infinity();
+  const Tensors result = call("quantize_float8", x, 1, 32, kE4m3, true);
+  const Tensor back = dequantized(result[0], result[1], {1, 32}), lost = at::isnan(back);
+  CHECK(lost[0].narrow(0, 32, 32).all().item<bool>());
+  CHECK(lost[1].narrow(0, 64, 32).all().item<bool>());
+  CHECK(lost.sum().item<std::int64_t>() == 64);
+  CHECK(at::equal(back.masked_fill(lost, 0), at::zeros({2, 96}, at::kDouble)));
+}
+
 // So tensor parallelism, sharding of tokens and accumulation change no number of a blockwise
 // product.
-TEST_CASE("parts of a matrix in blocks of 128 have the numbers of the whole matrix") {
+TEST_CASE("parts of a matrix in blocks of 128 or 32 have the numbers of the whole matrix") {
   const Tensor x = at::randn({256, 512}) * at::randn({256, 512}).exp();
-  for (const Float8Block& block : {kBlocks[2], kBlocks[3]}) {
+  for (const Float8Block& block : {kBlocks[2], kBlocks[3], Float8Block{1, 32}}) {
     const Tensors whole = call("quantize_float8", x, block.rows, block.columns, kE4m3, true);
     const Tensor part = x.narrow(0, 128, 128).narrow(1, 256, 256);
     const Tensors of_part = call("quantize_float8", part, block.rows, block.columns, kE4m3, true);
@@ -234,8 +276,10 @@ TEST_CASE("an emulated product is the product of the dequantized operands") {
                                    {{1, 0}, {1, 0}},
                                    {{1, 0}, {0, 0}},
                                    {{1, 128}, {128, 128}},
-                                   {{1, 128}, {1, 128}}}) {
-    const Tensors left = quantized(a, of_a, kE5m2), right = quantized(b, of_b, kE4m3);
+                                   {{1, 128}, {1, 128}},
+                                   {{1, 32}, {1, 32}}}) {
+    const bool is_mx = of_a.columns == 32;
+    const Tensors left = quantized(a, of_a, is_mx ? kE4m3 : kE5m2), right = quantized(b, of_b, kE4m3);
     const Tensor made = checked_call("float8_mm", {left[0], left[1], right[0], right[1],
                                                    static_cast<std::int64_t>(dtype), false, true})[0];
     CHECK(made.scalar_type() == dtype);
@@ -247,7 +291,7 @@ TEST_CASE("an emulated product is the product of the dequantized operands") {
 TEST_CASE("a linear layer in float8 approximates full precision, forward and backward, by every recipe") {
   using enum Float8Recipe;
   const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>(
-      {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}}));
+      {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}, {mxfp8_cublas, 27}}));
   INFO(name_of(recipe));
   const Tensor x = at::randn({2, 128, 256}).requires_grad_(), weight = at::randn({384, 256}).requires_grad_();
   const Tensor gradient = at::randn({2, 128, 384});
@@ -273,6 +317,7 @@ TEST_CASE(
   CHECK(noise(tensorwise) < 5);
   CHECK(noise(rowwise) > 28);
   CHECK(noise(blockwise) > 28);
+  CHECK(noise(mxfp8_cublas) > 26);
 }
 
 TEST_CASE("quantizing gives the same bits for any number of threads") {
@@ -296,6 +341,7 @@ TEST_CASE("float8 refuses unsupported operands and names them") {
   check_refused("dtype is Float, but must be a float8 type", "quantize_float8",
                 {x, 0, 0, static_cast<std::int64_t>(at::kFloat), false});
   check_refused("unsupported scales of blocks of 2 x 128", "quantize_float8", {x, 2, 128, kE4m3, false});
+  check_refused("unsupported scales of blocks of 1 x 32", "quantize_float8", {x, 1, 32, kE5m2, true});
   check_refused("sizes of x must be multiples", "quantize_float8",
                 {at::randn({4, 100}), 1, 128, kE4m3, false});
 

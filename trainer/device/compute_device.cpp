@@ -31,7 +31,11 @@ namespace {
 
 void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_expert_options(config);
-  if (!float8 || float8->emulate || has_float8_grouped_products(gpu.major)) return;
+  if (!float8 || float8->emulate || has_float8_grouped_products(float8->recipe, gpu.major)) return;
+  if (float8->recipe == Float8Recipe::blockwise)
+    throw Error(ExitCode::environment,
+                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": no GPU runs grouped products in "
+                "blocks in this version; quantize.grouped_mm.float8.emulate = true works on any GPU");
   throw Error(ExitCode::environment,
               fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has compute capability "
                           "{}.{}, and products of experts in float8 need 9.0 (Hopper); "
@@ -42,6 +46,10 @@ void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
 void require_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate || has_float8_products(float8->recipe, gpu.major, gpu.minor)) return;
+  if (float8->recipe == Float8Recipe::mxfp8_cublas)
+    throw Error(ExitCode::environment,
+                "model.converters = [\"quantize.linear.mx\"]: no GPU runs products of MXFP8 in this version; "
+                "quantize.linear.mx.emulate = true works on any GPU");
   throw Error(
       ExitCode::environment,
       fmt::format(

@@ -64,6 +64,7 @@ struct Card {
   double power_w = 0;                                                   // 0: unknown
   double sustained_fraction = 1;                                        // as in DeviceModel
   bool float8_blocks = false;  // has float8 products with scales of 128 elements
+  bool float8_mx = false;      // has float8 products with scales of 32 elements (MXFP8)
   std::string also = {};       // another name that people type; "": none
 
   static constexpr std::int64_t kMostGpusPerNode = 1024;
@@ -89,6 +90,7 @@ struct DeviceModel {
   double sustained_fraction = 1;
   double float8_fraction = 1;             // of the peak, with a scale per matrix or row
   double float8_blocks_fraction = 0;      // of the peak, with scales of 128 elements; 0: none
+  double float8_mx_fraction = 0;          // of the peak, with scales of 32 elements (MXFP8); 0: none
   double attention_forward_fraction = 1;  // of the peak, with a long sequence
   double attention_backward_fraction = 1;
   double any_positions_fraction = 0.01;  // of the peak, if keys have positions; an assumption

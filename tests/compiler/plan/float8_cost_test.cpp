@@ -55,7 +55,7 @@ TEST_CASE("a grouped product of float8 has the operations of any grouped product
     return parse(std::string("graph g\nbatch %0: bf16[65536,2048] x\nbatch %1: bf16[16,4096,2048] w\n"
                              "batch %2: i32[16] ends\nforward\n"
                              "  %3: f8e4m3[65536,2048], %4: f32[65536,1] = "
-                             "rondo.quantize_float8_runs.default(%0, %2)\n"
+                             "rondo.quantize_float8_runs.default(%0, %2, 0)\n"
                              "  %5: f8e4m3[16,4096,2048], %6: f32[16,4096,1] = "
                              "rondo.quantize_float8.default(%1, 1, 0, f8e4m3, true)\n"
                              "  %7: bf16[65536,4096] = rondo.float8_grouped_mm.default(%3, %4, %5, %6, %2, "
@@ -79,11 +79,14 @@ TEST_CASE("a grouped product of float8 has the operations of any grouped product
   CHECK(bytes_moved(graph, graph.nodes[0]) == 3.0 * 65536 * 2048 + 4 * 65536 + 4 * 16);
 }
 
-TEST_CASE("only some GPUs have float8 products, and only Hopper those with blocks of 128") {
+TEST_CASE(
+    "only some GPUs have float8 products, and only Hopper those with blocks of 128, Blackwell those of 32") {
   for (const DeviceModel& device : device_models()) {
     const bool hopper = device.name.starts_with("h"), ampere = device.name.starts_with("a");
     CHECK((device.peak_float8_flops_per_s > 0) == (device.is_gpu && !ampere));
     CHECK((device.float8_blocks_fraction > 0) == hopper);
+    const bool blackwell = device.name.starts_with("b") || device.name == "gb200" || device.name == "gb300";
+    CHECK((device.float8_mx_fraction > 0) == blackwell);
   }
 }
 

@@ -211,7 +211,7 @@ TEST_CASE("products of experts in float8 are sharded as in other dtypes, and mul
                               "  %51: f8e4m3[2,4,8], %52: f32[2,4,1] = rondo.quantize_float8.default(%50, "
                               "1, 0, f8e4m3, true)\n";
   const auto product = [](const std::string& rows) {
-    return "  %53: f8e4m3[2,8], %54: f32[2,1] = rondo.quantize_float8_runs.default(" + rows + ", %40)\n" +
+    return "  %53: f8e4m3[2,8], %54: f32[2,1] = rondo.quantize_float8_runs.default(" + rows + ", %40, 0)\n" +
            "  %55: bf16[2,4] = rondo.float8_grouped_mm.default(%53, %54, %51, %52, %40, bf16, true, false)\n";
   };
   CHECK(type_of(experts, 51) == "tp 0");
