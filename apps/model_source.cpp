@@ -41,7 +41,7 @@ JobConfig read_config_of_run(const fs::path& file) {
   if (device_of(JobConfig()) == TargetDevice::cpu)
     args.insert(args.end(),
                 {"--job.device=cpu", "--compile.passes=default", "--quantize.linear.float8.emulate=true",
-                 "--quantize.grouped_mm.float8.emulate=true"});
+                 "--quantize.linear.mx.emulate=true", "--quantize.grouped_mm.float8.emulate=true"});
   return load_config(args);
 }
 

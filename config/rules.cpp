@@ -188,7 +188,7 @@ void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
                   "float8 products give bfloat16; set training.mixed_precision_param = \"bfloat16\", or " +
                       emulate + " = true");
   };
-  check(float8_options(config), "quantize.linear.float8.emulate");
+  check(float8_options(config), float8_section(config) + ".emulate");
   check(float8_expert_options(config), "quantize.grouped_mm.float8.emulate");
 }
 

@@ -147,10 +147,17 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
 }
 
-// Among the devices, only Hoppers have grouped products and products in blocks of 128.
+// Among the devices, only Hoppers have grouped products and products in blocks of 128. No GPU runs
+// grouped products in blocks.
 void check_grouped_float8(const JobConfig& config, const ir::DeviceModel& device) {
   const std::optional<Float8Options> float8 = float8_expert_options(config);
-  if (!float8 || float8->emulate || device.float8_blocks_fraction > 0) return;
+  if (!float8 || float8->emulate) return;
+  if (float8->recipe == Float8Recipe::blockwise)
+    throw Error(ExitCode::config,
+                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": no GPU runs grouped products in "
+                "blocks in this version; set quantize.grouped_mm.float8.emulate = true or use "
+                "\"rowwise_with_gw_hp\"");
+  if (device.float8_blocks_fraction > 0) return;
   throw Error(
       ExitCode::config,
       fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has no products of experts "
@@ -161,6 +168,14 @@ void check_grouped_float8(const JobConfig& config, const ir::DeviceModel& device
 void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate) return;
+  if (float8->recipe == Float8Recipe::mxfp8_cublas) {
+    if (device.float8_mx_fraction > 0) return;
+    throw Error(
+        ExitCode::config,
+        fmt::format("model.converters = [\"quantize.linear.mx\"]: {} has no products of MXFP8; use a B200, "
+                    "B300, GB200 or GB300, or remove it with --model.converters=",
+                    device.what));
+  }
   const bool in_blocks = float8->recipe == Float8Recipe::blockwise;
   if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
   throw Error(ExitCode::config, fmt::format("model.converters = [\"float8\"]: {} has no float8 products{}; "

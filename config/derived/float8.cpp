@@ -16,16 +16,23 @@
 namespace rondo {
 namespace {
 
-constexpr const char *kRecipe = "quantize.linear.float8.recipe_name",
-                     *kFilter = "quantize.linear.float8.filter_fqns",
-                     *kTensor = "parallelism.tensor_parallel_degree",
+constexpr const char *kTensor = "parallelism.tensor_parallel_degree",
                      *kExperts = "quantize.grouped_mm.float8.fqns",
                      *kExpertTensor = "parallelism.expert_tensor_parallel_degree";
-constexpr Float8Recipe kExpertRecipe = Float8Recipe::rowwise_with_gw_hp;
 constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
+  if (config.model.converts_to_mx()) return Float8Recipe::mxfp8_cublas;
   return config.float8_linear.recipe_name.value_or(Float8Recipe::tensorwise);
+}
+const std::vector<std::string>& filter_of(const JobConfig& config) {
+  return config.model.converts_to_mx() ? config.mx_linear.filter_fqns : config.float8_linear.filter_fqns;
+}
+std::string recipe_key(const JobConfig& config) { return float8_section(config) + ".recipe_name"; }
+std::string filter_key(const JobConfig& config) { return float8_section(config) + ".filter_fqns"; }
+
+Float8Recipe expert_recipe(const JobConfig& config) {
+  return config.float8_experts.recipe_name.value_or(Float8Recipe::rowwise_with_gw_hp);
 }
 
 std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
@@ -56,9 +63,9 @@ std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
   const Float8Recipe recipe = recipe_of(config);
   const std::int64_t out = rule.sizes[0], in = rule.sizes[1], granule = float8_granule(recipe);
   bool automatic = false;
-  for (const std::string& name : config.float8_linear.filter_fqns) {
-    automatic = automatic || name == kAutomatic;
-    if (module.find(name) != module.npos) return fmt::format("named by {}", kFilter);
+  for (const std::string& name : filter_of(config)) {
+    automatic = automatic || (name == kAutomatic && recipe != Float8Recipe::mxfp8_cublas);
+    if (module.find(name) != module.npos) return "named by " + filter_key(config);
   }
   if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are not multiples of {}", granule);
   return automatic && is_small(recipe, out, in) ? "too small to be faster" : "";
@@ -128,10 +135,10 @@ bool is_named(const std::vector<std::string>& names, const ParameterRule& rule) 
 }
 
 std::string why_not_float8_experts(const JobConfig& config, const ParameterRule& rule) {
-  constexpr std::int64_t kGranule = float8_granule(kExpertRecipe);
+  const std::int64_t granule = float8_granule(expert_recipe(config));
   if (!is_named(config.float8_experts.fqns, rule)) return fmt::format("not named by {}", kExperts);
-  if (rule.sizes[1] % kGranule != 0 || rule.sizes[2] % kGranule != 0)
-    return fmt::format("sizes are not multiples of {}", kGranule);
+  if (rule.sizes[1] % granule != 0 || rule.sizes[2] % granule != 0)
+    return fmt::format("sizes are not multiples of {}", granule);
   return "";
 }
 
@@ -160,43 +167,69 @@ void check_experts(const JobConfig& config, BrokenRules& broken) {
     return refuse(fmt::format("no product of experts is computed in float8: {}",
                               fmt::join(left_out(config, all, why_not_float8_experts), "; ")));
   const std::int64_t ranks = config.parallelism.expert_tensor_parallel_degree;
-  constexpr std::int64_t kGranule = float8_granule(kExpertRecipe);
+  const std::int64_t granule = float8_granule(expert_recipe(config));
   for (const ParameterRule& rule : chosen) {
     const ExpertCut& cut = rule.expert_cut;
     if (cut.dim == 0) continue;
     const std::int64_t size = rule.sizes[static_cast<std::size_t>(cut.dim)];
-    if (size % ranks != 0 || size / ranks % kGranule == 0) continue;
+    if (size % ranks != 0 || size / ranks % granule == 0) continue;
     broken.push_back({{kExpertTensor, kExperts, "model.name"},
                       fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 needs a multiple "
                                   "of {}",
-                                  kExpertTensor, ranks, size / ranks, size, module_of(rule), kGranule)});
+                                  kExpertTensor, ranks, size / ranks, size, module_of(rule), granule)});
     return;
   }
 }
 
 // --- linear layers ---
 
-void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, std::int64_t ranks,
+// Returns whether the filter names a module. The head's name is torchtitan's default, so it may name
+// none.
+bool names_module(const JobConfig& config, const std::string& name) {
+  const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
+  return name == "output" || std::any_of(all.begin(), all.end(),
+                                         [&](const ParameterRule& rule) { return is_named({name}, rule); });
+}
+
+void check_mx(const JobConfig& config, BrokenRules& broken) {
+  const MxLinear& mx = config.mx_linear;
+  if (config.model.converts_to_float8())
+    broken.push_back({{"model.converters"},
+                      "linear layers are either in float8 or in MXFP8; remove float8 or quantize.linear.mx"});
+  if (mx.recipe_name != name_of(Float8Recipe::mxfp8_cublas))
+    broken.push_back({{recipe_key(config), "model.converters"},
+                      fmt::format("{} = \"{}\" is not in this version; \"{}\" is", recipe_key(config),
+                                  mx.recipe_name, name_of(Float8Recipe::mxfp8_cublas))});
+  for (const std::string& name : mx.filter_fqns)
+    if (!names_module(config, name))
+      broken.push_back({{filter_key(config), "model.converters", "model.name"},
+                        fmt::format("\"{}\" in {} names no module; remove it", name, filter_key(config))});
+}
+
+void check_parts(const JobConfig& config, const std::vector<ParameterRule>& layers, std::int64_t ranks,
                  BrokenRules& broken) {
+  const Float8Recipe recipe = recipe_of(config);
   const std::int64_t granule = float8_granule(recipe);
+  const std::string filter = filter_key(config);
   for (const ParameterRule& rule : layers) {
     if (rule.style == ParallelStyle::replicated) continue;
     const std::int64_t size = rule.sizes[rule.style == ParallelStyle::colwise ? 0 : 1];
     if (size % ranks != 0 || size / ranks % granule == 0) continue;
     broken.push_back(
-        {{kTensor, kRecipe, kFilter, "model.name"},
+        {{kTensor, recipe_key(config), filter, "model.name"},
          fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 \"{}\" needs a multiple of {}; "
                      "{} = [\"{}\"] leaves it out",
-                     kTensor, ranks, size / ranks, size, module_of(rule), name_of(recipe), granule, kFilter,
+                     kTensor, ranks, size / ranks, size, module_of(rule), name_of(recipe), granule, filter,
                      name_in_layers(module_of(rule)))});
     return;
   }
 }
 
-// Checks the tokens of a rank. Weight gradients are sums over tokens; each block of 128 of them is
-// on one rank.
-void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& layers, Float8Recipe recipe,
+// Checks the tokens of a rank. Weight gradients are sums over tokens; each block of them is on one
+// rank.
+void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& layers,
                   const ShareDegrees& degrees, BrokenRules& broken) {
+  const Float8Recipe recipe = recipe_of(config);
   const std::int64_t granule = float8_granule(recipe), sequences = microbatch_size(config),
                      length = config.training.seq_len, tokens = sequences * length / degrees.context;
   const bool of_own_tokens = std::any_of(layers.begin(), layers.end(), [](const ParameterRule& rule) {
@@ -204,31 +237,36 @@ void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& lay
   });
   const std::int64_t count = of_own_tokens ? tokens / degrees.tensor : tokens;
   if (count % granule != 0)
-    broken.push_back({{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
+    broken.push_back({{"training.seq_len", "training.local_batch_size", recipe_key(config), kTensor},
                       fmt::format("a layer has {} tokens of a microbatch of {} sequences of {} on a rank, "
                                   "and float8 \"{}\" needs a multiple of {}",
                                   count, sequences, length, name_of(recipe), granule)});
   const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
   const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
-  if (recipe == Float8Recipe::blockwise && degrees.context > 1 && run % granule != 0)
-    broken.push_back(
-        {{"parallelism.context_parallel_degree", "training.seq_len", kRecipe},
-         fmt::format("a rank has runs of {} tokens of a sequence, and float8 \"blockwise\" needs a "
-                     "multiple of {}, so that tokens share scales with those that they have on "
-                     "one rank",
-                     run, granule)});
+  const bool in_blocks = recipe == Float8Recipe::blockwise || recipe == Float8Recipe::mxfp8_cublas;
+  if (in_blocks && degrees.context > 1 && run % granule != 0)
+    broken.push_back({{"parallelism.context_parallel_degree", "training.seq_len", recipe_key(config)},
+                      fmt::format("a rank has runs of {} tokens of a sequence, and float8 \"{}\" needs a "
+                                  "multiple of {}, so that tokens share scales with those that they have on "
+                                  "one rank",
+                                  run, name_of(recipe), granule)});
 }
 
 }  // namespace
 
 std::optional<Float8Options> float8_options(const JobConfig& config) {
-  if (!config.model.converts_to_float8()) return std::nullopt;
-  return Float8Options{recipe_of(config), config.float8_linear.emulate};
+  const bool mx = config.model.converts_to_mx();
+  if (!mx && !config.model.converts_to_float8()) return std::nullopt;
+  return Float8Options{recipe_of(config), mx ? config.mx_linear.emulate : config.float8_linear.emulate};
+}
+
+std::string float8_section(const JobConfig& config) {
+  return config.model.converts_to_mx() ? "quantize.linear.mx" : "quantize.linear.float8";
 }
 
 std::optional<Float8Options> float8_expert_options(const JobConfig& config) {
   if (!config.model.converts_experts_to_float8()) return std::nullopt;
-  return Float8Options{kExpertRecipe, config.float8_experts.emulate};
+  return Float8Options{expert_recipe(config), config.float8_experts.emulate};
 }
 
 std::string in_words(const Float8Options& options) {
@@ -256,15 +294,16 @@ std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegree
   if (float8_expert_options(config)) check_experts(config, broken);
   const std::optional<Float8Options> options = float8_options(config);
   if (!options) return broken;
+  if (config.model.converts_to_mx()) check_mx(config, broken);
   const std::vector<ParameterRule> layers = float8_layers(config);
   if (layers.empty()) {
-    broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
+    broken.push_back({{filter_key(config), recipe_key(config), "model.converters", "model.flavor"},
                       fmt::format("no linear layer is computed in float8 \"{}\": {}",
                                   name_of(options->recipe), fmt::join(left_out(config), "; "))});
     return broken;
   }
-  check_parts(layers, options->recipe, degrees.tensor, broken);
-  check_tokens(config, layers, options->recipe, degrees, broken);
+  check_parts(config, layers, degrees.tensor, broken);
+  check_tokens(config, layers, degrees, broken);
   return broken;
 }
 
@@ -289,16 +328,16 @@ std::string float8_expert_summary(const JobConfig& config) {
 
 std::vector<std::string> float8_warnings(const JobConfig& config) {
   std::vector<std::string> warnings;
-  if (!float8_options(config)) return warnings;
+  if (!config.model.converts_to_float8()) return warnings;
   const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
   for (const std::string& name : config.float8_linear.filter_fqns) {
     const auto has_name = [&](const ParameterRule& rule) { return is_named({name}, rule); };
     if (name == kAutomatic || std::any_of(all.begin(), all.end(), has_name)) continue;
     // Names in other programs for the head of the model.
     const bool head = name == "lm_head" || name == "head";
-    warnings.push_back(
-        fmt::format("{}: \"{}\" names no module of this model, so it keeps none in its precision{}", kFilter,
-                    name, head ? " (did you mean output?)" : did_you_mean(name, names_for_filters(all))));
+    warnings.push_back(fmt::format(
+        "{}: \"{}\" names no module of this model, so it keeps none in its precision{}", filter_key(config),
+        name, head ? " (did you mean output?)" : did_you_mean(name, names_for_filters(all))));
   }
   return warnings;
 }

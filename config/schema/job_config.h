@@ -158,6 +158,7 @@ struct JobConfig {
   Job job;
   Model model;
   Float8Linear float8_linear;
+  MxLinear mx_linear;
   Float8Experts float8_experts;
   Optimizer optimizer;
   LrScheduler lr_scheduler;

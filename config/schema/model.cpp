@@ -18,7 +18,8 @@ const Fields& Model::fields() {
             "checkpoint.initial_load_in_hf"),
       field("converters", &Model::converters,
             "float8, or quantize.linear.float8: compute linear layers in float8, as set in "
-            "[quantize.linear.float8]; quantize.grouped_mm.float8: compute products of experts in float8, as "
+            "[quantize.linear.float8]; quantize.linear.mx: compute them in MXFP8, as set in "
+            "[quantize.linear.mx]; quantize.grouped_mm.float8: compute products of experts in float8, as "
             "set in [quantize.grouped_mm.float8]",
             {.check = known_converters}),
   };
@@ -31,6 +32,10 @@ bool Model::converts_to_float8() const {
   });
 }
 
+bool Model::converts_to_mx() const {
+  return std::find(converters.begin(), converters.end(), "quantize.linear.mx") != converters.end();
+}
+
 bool Model::converts_experts_to_float8() const {
   return std::find(converters.begin(), converters.end(), "quantize.grouped_mm.float8") != converters.end();
 }
@@ -40,7 +45,9 @@ const Fields& Float8Linear::fields() {
       field("recipe_name", &Float8Linear::recipe_name,
             "elements that share a scale: tensorwise: a whole matrix; rowwise: a row; rowwise_with_gw_hp: a "
             "row, with weight gradients computed in training.mixed_precision_param; blockwise: 1 x 128 of "
-            "activations and 128 x 128 of weights; not set: tensorwise"),
+            "activations and 128 x 128 of weights; not set: tensorwise",
+            {.allowed = names_of({Float8Recipe::tensorwise, Float8Recipe::rowwise,
+                                  Float8Recipe::rowwise_with_gw_hp, Float8Recipe::blockwise})}),
       field("filter_fqns", &Float8Linear::filter_fqns,
             "substrings of the names of modules that keep their precision, such as output; "
             "auto_filter_small_kn: also layers too small to be faster in float8"),
@@ -54,13 +61,28 @@ const Fields& Float8Linear::fields() {
   return list;
 }
 
+const Fields& MxLinear::fields() {
+  static const Fields list = {
+      field("recipe_name", &MxLinear::recipe_name,
+            "the format; only mxfp8_cublas: MXFP8, a scale per 1 x 32 of every operand"),
+      field("filter_fqns", &MxLinear::filter_fqns,
+            "substrings of the names of modules that keep their precision"),
+      field("emulate", &MxLinear::emulate, "emulate MXFP8 products in float32: needed on every device"),
+  };
+  return list;
+}
+
 const Fields& Float8Experts::fields() {
   static const Fields list = {
+      field("recipe_name", &Float8Experts::recipe_name,
+            "elements that share a scale: rowwise_with_gw_hp: a row, with weight gradients computed in "
+            "training.mixed_precision_param; blockwise: 1 x 128 of tokens and 128 x 128 of weights; not set: "
+            "rowwise_with_gw_hp",
+            {.allowed = names_of({Float8Recipe::rowwise_with_gw_hp, Float8Recipe::blockwise})}),
       field("fqns", &Float8Experts::fqns,
-            "substrings of the names of modules whose experts are computed in float8, such as experts; the "
-            "gradients of their weights are computed in training.mixed_precision_param"),
+            "substrings of the names of modules whose experts are computed in float8, such as experts"),
       field("emulate", &Float8Experts::emulate,
-            "emulate grouped products of float8 in float32: for CPUs, and GPUs other than Hopper"),
+            "emulate grouped products of float8 in float32: for CPUs, GPUs other than Hopper, and blockwise"),
   };
   return list;
 }

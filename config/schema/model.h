@@ -17,8 +17,9 @@ struct Model {
   std::vector<std::string> converters;
   // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
   FieldValues sizes;
-  // Linear layers, and products of experts.
+  // Linear layers, to float8 or MXFP8, and products of experts.
   bool converts_to_float8() const;
+  bool converts_to_mx() const;
   bool converts_experts_to_float8() const;
   static const Fields& fields();  // without the sizes, whose fields belong to the model
 };
@@ -31,7 +32,15 @@ struct Float8Linear {
   static const Fields& fields();
 };
 
+struct MxLinear {
+  std::string recipe_name = "mxfp8_cublas";  // checked with the converter only
+  std::vector<std::string> filter_fqns = {"output"};
+  bool emulate = false;
+  static const Fields& fields();
+};
+
 struct Float8Experts {
+  std::optional<Float8Recipe> recipe_name;  // unset: rowwise_with_gw_hp
   std::vector<std::string> fqns;
   bool emulate = false;
   static const Fields& fields();

@@ -50,11 +50,14 @@ std::string file_name(const FieldValue& value) {
 
 std::string known_converters(const FieldValue& value) {
   for (const std::string& name : std::get<std::vector<std::string>>(value)) {
-    if (name == "float8" || name == "quantize.linear.float8" || name == "quantize.grouped_mm.float8")
+    if (name == "float8" || name == "quantize.linear.float8" || name == "quantize.linear.mx" ||
+        name == "quantize.grouped_mm.float8")
       continue;
-    const bool later = name == "mx" || name.starts_with("quantize.");
-    return fmt::format("must be [\"float8\"] or empty, or have \"quantize.grouped_mm.float8\"{}",
-                       later ? "; \"" + name + "\" needs a feature that is not in this version" : "");
+    const bool later = name.starts_with("quantize.");
+    return fmt::format(
+        "must be [\"float8\"] or empty, or have \"quantize.linear.mx\" or "
+        "\"quantize.grouped_mm.float8\"{}",
+        later ? "; \"" + name + "\" needs a feature that is not in this version" : "");
   }
   return "";
 }

@@ -99,8 +99,8 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
   CHECK_THAT(message_of("model.converters = [\"float8\"]\n"),
              ContainsSubstring("model.converters = [\"float8\"]: a CPU has no float8 products; set "
                                "quantize.linear.float8.emulate = true"));
-  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
-             ContainsSubstring("\"quantize.linear.mx\" needs a feature that is not in this version"));
+  CHECK_THAT(message_of("model.converters = [\"quantize.grouped_mm.mx\"]\n"),
+             ContainsSubstring("\"quantize.grouped_mm.mx\" needs a feature that is not in this version"));
   CHECK_THAT(message_of("model.converters = [\"bitnet\"]\n"),
              ContainsSubstring("must be [\"float8\"] or empty"));
   CHECK_THAT(message_of(recipe("row")),
@@ -133,6 +133,27 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
           "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are not multiples of 128)"));
 }
 
+TEST_CASE("linear layers in MXFP8 leave out the head, and what cannot be is refused") {
+  const std::string mx = "model.converters = [\"quantize.linear.mx\"]\nquantize.linear.mx.emulate = true\n";
+  CHECK(float8_summary(load_text(mx)) ==
+        "float8: mxfp8_cublas, emulated, 42 of 43 linear layers; not output (named by "
+        "quantize.linear.mx.filter_fqns)");
+  CHECK(message_of(mx + "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice = \"cuda\"\n").empty());
+  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
+             ContainsSubstring("set quantize.linear.mx.emulate = true"));
+  CHECK_THAT(message_of(mx + "quantize.linear.mx.recipe_name = \"mxfp4\"\n"),
+             ContainsSubstring("quantize.linear.mx.recipe_name = \"mxfp4\" is not in this version"));
+  CHECK(message_of("quantize.linear.mx.recipe_name = \"mxfp4\"\n").empty());
+  CHECK_THAT(message_of(mx + "quantize.linear.mx.filter_fqns = [\"outptu\"]\n"),
+             ContainsSubstring("\"outptu\" in quantize.linear.mx.filter_fqns names no module"));
+  CHECK_THAT(message_of(mx + "training.local_batch_size = 1\ntraining.seq_len = 48\n"),
+             ContainsSubstring("float8 \"mxfp8_cublas\" needs a multiple of 32"));
+  CHECK_THAT(message_of("model.converters = [\"float8\", \"quantize.linear.mx\"]\n"
+                        "quantize.linear.mx.emulate = true\n"),
+             ContainsSubstring("linear layers are either in float8 or in MXFP8"));
+  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::mxfp8_cublas, 10, 0));
+}
+
 TEST_CASE("products of experts are in float8 if their modules are named, and the log says which") {
   const auto experts = [](const std::string& fqns, const std::string& more = "") {
     return "model.converters = [\"quantize.grouped_mm.float8\"]\nquantize.grouped_mm.float8.emulate = true\n"
@@ -153,6 +174,15 @@ TEST_CASE("products of experts are in float8 if their modules are named, and the
   CHECK(float8_summary(both).starts_with("float8: tensorwise, emulated, "));
   CHECK(rondo::float8_parameters(both).size() == 15 + rondo::float8_weights(both).size());
   CHECK(float8_expert_summary(load_text("")).empty());
+
+  const std::string blockwise = "quantize.grouped_mm.float8.recipe_name = \"blockwise\"\n";
+  CHECK(float8_expert_summary(load_text(experts("[\"experts\"]", blockwise))) ==
+        "float8: blockwise, emulated, 15 of 15 products of experts");
+  CHECK_THAT(message_of(experts("[\"experts\"]", blockwise + "model.moe_hidden_dim = 64\n")),
+             ContainsSubstring("(sizes are not multiples of 128)"));
+  CHECK_THAT(
+      message_of(experts("[\"experts\"]", "quantize.grouped_mm.float8.recipe_name = \"tensorwise\"\n")),
+      ContainsSubstring("allowed: rowwise_with_gw_hp, blockwise"));
 
   CHECK_THAT(message_of(experts("[]")),
              ContainsSubstring("quantize.grouped_mm.float8.fqns names no experts; [\"experts\"] names all"));

@@ -49,9 +49,19 @@ TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refus
   CHECK(of(experts, "h100").tokens_per_s() > of({}, "h100").tokens_per_s());
   CHECK_THROWS_WITH(of(experts, "b200"),
                     ContainsSubstring("has no products of experts in float8; use a Hopper"));
+  Words blocks = experts;
+  blocks.emplace_back("--quantize.grouped_mm.float8.recipe_name=blockwise");
+  CHECK_THROWS_WITH(of(blocks, "h100"), ContainsSubstring("no GPU runs grouped products in blocks"));
   Words emulated = experts;
   emulated.emplace_back("--quantize.grouped_mm.float8.emulate=true");
   CHECK(of(emulated, "a100-80gb").tokens_per_s() > 0);
+}
+
+TEST_CASE("MXFP8 shortens the planned step on a B200 or GB300, and is refused for other devices") {
+  const std::vector<std::string> mx = {"--model.converters=quantize.linear.mx"};
+  for (const char* device : {"b200", "gb300"})
+    CHECK(plan(mx, device).tokens_per_s() > 1.1 * plan({}, device).tokens_per_s());
+  CHECK_THROWS_WITH(plan(mx, "h100"), ContainsSubstring("has no products of MXFP8; use a B200"));
 }
 
 // Tokens of tensor parallelism, and weights of FSDP.

@@ -18,8 +18,11 @@ const Words kSizes = {"--model.dim=128", "--model.n_kv_heads=4", "--model.multip
 const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.data_parallel_shard_degree=1",
                        "--model.vocab_size=288"};
 
+const Words kMx = {"--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"};
+
 TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, by every recipe") {
   climb({2, true, false, false, true}, kSizes + in_float8("blockwise"));
+  climb({2, true, false, true, false}, kSizes + kMx);
   climb({2, true, true, false, false}, kSizes + kShared + in_float8("tensorwise"));
   climb({2, true, false, true, false}, kSizes + kShared + in_float8("rowwise"));
   climb({1, false, true, false, false}, kSizes + in_float8("rowwise_with_gw_hp"));
@@ -59,6 +62,20 @@ TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show h
   }
 }
 
+TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show how much is in it") {
+  const Place place;
+  const Words bfloat16 = kSizes + Words{"--training.mixed_precision_param=bfloat16"};
+  place.play(1, "bfloat16", bfloat16);
+  const ProgramResult run = place.play(1, "mxfp8", bfloat16 + kMx);
+  CHECK_THAT(run.output, ContainsSubstring("float8: mxfp8_cublas, emulated, 14 of 15 linear layers; not "
+                                           "output (named by quantize.linear.mx.filter_fqns)"));
+  const std::string graph = text_of(place / "mxfp8" / "graph" / "train_step.ir");
+  CHECK(occurrences(graph, "rondo.float8_mm.default(") == 42);
+  CHECK(occurrences(graph, ", 1, 32, f8e4m3, true)") > 0);
+  CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "0.1"}).exit_code == 0);
+  CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "1e-6"}).exit_code == 1);
+}
+
 TEST_CASE("selective checkpointing saves every second product of float8, as of other dtypes") {
   const Place place;
   const auto saved_by = [&](const std::string& name, const Words& more) {
@@ -74,6 +91,8 @@ TEST_CASE("selective checkpointing saves every second product of float8, as of o
 const Words kExperts = {"--model.converters=quantize.grouped_mm.float8",
                         "--quantize.grouped_mm.float8.fqns=experts",
                         "--quantize.grouped_mm.float8.emulate=true"};
+const Words kBlocks = {"--quantize.grouped_mm.float8.recipe_name=blockwise", "--model.dim=128",
+                       "--model.moe_hidden_dim=128"};
 
 TEST_CASE("steps with experts in float8 have the same bits eager, interpreted and replayed") {
   climb_deepseek({1, true, false, false, false}, kExperts);
@@ -82,6 +101,7 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
   climb_deepseek({2, true, false, true, false},
                  divided + Words{"--parallelism.expert_parallel_comm_backend=standard",
                                  "--activation_checkpoint.mode=full"});
+  climb_deepseek({2, true, true, false, false}, divided + kBlocks);
 }
 
 TEST_CASE(
@@ -100,6 +120,21 @@ TEST_CASE(
   const ProgramResult near = place.compare("bfloat16", "float8", {"--tolerance", "0.1"});
   INFO(near.output);
   CHECK(near.exit_code == 0);
+  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "1e-6"}).exit_code == 1);
+}
+
+TEST_CASE("with experts in blocks of 128 every product of experts is float8, and losses are near bfloat16") {
+  const Place place(kTinyDeepSeek);
+  const Words bfloat16 = {"--training.mixed_precision_param=bfloat16", "--model.dim=128",
+                          "--model.moe_hidden_dim=128"};
+  place.play(1, "bfloat16", bfloat16);
+  const ProgramResult run = place.play(1, "float8", bfloat16 + kExperts + kBlocks);
+  CHECK_THAT(run.output, ContainsSubstring("float8: blockwise, emulated, 6 of 6 products of experts"));
+  const std::string graph = text_of(place / "float8" / "graph" / "train_step.ir");
+  CHECK(occurrences(graph, "rondo.float8_grouped_mm.default(") == 18);
+  CHECK(occurrences(graph, "rondo.grouped_mm.default(") == 0);
+  CHECK(occurrences(graph, "rondo.pad_runs.default(") == 10);
+  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "0.1"}).exit_code == 0);
   CHECK(place.compare("bfloat16", "float8", {"--tolerance", "1e-6"}).exit_code == 1);
 }
 
