@@ -288,6 +288,13 @@ std::map<std::string, Float8Options> float8_parameters(const JobConfig& config) 
   return parameters;
 }
 
+std::map<std::string, std::size_t> float8_products(const JobConfig& config) {
+  std::map<std::string, std::size_t> products;
+  if (float8_options(config)) products["linear_layers"] = float8_layers(config).size();
+  if (float8_expert_options(config)) products["experts"] = float8_experts(config).size();
+  return products;
+}
+
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees) {
   BrokenRules broken;
   if (find_model_spec(config.model.name) == nullptr) return broken;

@@ -29,6 +29,9 @@ std::set<std::string> float8_weights(const JobConfig& config);
 // Returns the options of each weight of a linear layer or of experts that is computed in float8, by
 // its name.
 std::map<std::string, Float8Options> float8_parameters(const JobConfig& config);
+// Returns the number of linear layers and of products of experts in float8, by "linear_layers" and
+// "experts". Omits a kind whose converter is not set.
+std::map<std::string, std::size_t> float8_products(const JobConfig& config);
 // Returns the rules that float8 breaks: parts of weights or tokens that are not multiples of
 // float8_granule, no layer left, two recipes for linear layers, or a name that names no module or no
 // experts. Names in quantize.linear.float8.filter_fqns may name no module (float8_warnings).

@@ -69,6 +69,8 @@ TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show ho
   const ProgramResult run = place.play(1, "mxfp8", bfloat16 + kMx);
   CHECK_THAT(run.output, ContainsSubstring("float8: mxfp8_cublas, emulated, 14 of 15 linear layers; not "
                                            "output (named by quantize.linear.mx.filter_fqns)"));
+  CHECK_THAT(text_of(place / "mxfp8" / "events.jsonl"),
+             ContainsSubstring(R"("float8_products":{"linear_layers":14})"));
   const std::string graph = text_of(place / "mxfp8" / "graph" / "train_step.ir");
   CHECK(occurrences(graph, "rondo.float8_mm.default(") == 42);
   CHECK(occurrences(graph, ", 1, 32, f8e4m3, true)") > 0);
@@ -130,6 +132,8 @@ TEST_CASE("with experts in blocks of 128 every product of experts is float8, and
   place.play(1, "bfloat16", bfloat16);
   const ProgramResult run = place.play(1, "float8", bfloat16 + kExperts + kBlocks);
   CHECK_THAT(run.output, ContainsSubstring("float8: blockwise, emulated, 6 of 6 products of experts"));
+  CHECK_THAT(text_of(place / "float8" / "events.jsonl"),
+             ContainsSubstring(R"("float8_products":{"experts":6})"));
   const std::string graph = text_of(place / "float8" / "graph" / "train_step.ir");
   CHECK(occurrences(graph, "rondo.float8_grouped_mm.default(") == 18);
   CHECK(occurrences(graph, "rondo.grouped_mm.default(") == 0);

@@ -112,7 +112,8 @@ void Report::log_training(const RunCosts& costs) {
                           {"parameters", costs.parameters},
                           {"flops_per_token", costs.flops_per_token},
                           {"layout", costs.mesh.text()},
-                          {"tokens_per_step", tokens}});
+                          {"tokens_per_step", tokens},
+                          {"float8_products", float8_products(config_)}});
   const ComputeDevice& d = costs.device;
   if (const std::string peak = peak_line(config_, d.peak_flops, d.name); !peak.empty()) log_line(peak);
   if (d.device.is_cpu()) {
