@@ -10,6 +10,7 @@
 
 #include "support/error.h"
 #include "support/scope.h"
+#include "trainer/step/functions/gradient_sums.h"
 #include "trainer/step/functions/update_state.h"
 
 namespace rondo {
