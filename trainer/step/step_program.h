@@ -1,6 +1,6 @@
 // The compiled functions of a rank's step, and the calls of a step: `train_step`; or `accumulate`
-// for each microbatch and then `update`, or `last` in place of the last two; or, on a rank of a pipeline, the actions of its schedule
-// and then `update`. Built before any weight exists.
+// for each microbatch and then `update`, or `last` in place of the last two; or, on a rank that
+// follows a schedule, its actions and then `update`. Built before any weight exists.
 #pragma once
 
 #include <array>
