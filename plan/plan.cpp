@@ -98,7 +98,7 @@ void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_giv
   const std::string& file = p.pipeline_parallel_schedule_csv;
   const std::vector<std::int64_t> places = plan.layout.mesh.members(plan.rank, Axis::pp);
   const auto place = [&](std::int64_t rank) { return places[static_cast<std::size_t>(rank)]; };
-  const std::string schedule = !p.has_pipeline() ? "of one stage"
+  const std::string schedule = !p.has_pipeline() ? "overlapped microbatches"
                                : file.empty()    ? p.pipeline_parallel_schedule
                                                  : file;
   plan.pipeline =

@@ -206,10 +206,11 @@ void add_step(Lines& lines, const JobPlan& p) {
     const ir::ComputeTotals& part = p.step.of(kind);
     if (part.nodes > 0) row(name, part.seconds, fmt::format("  {}", plural(part.nodes, "op")));
   };
+  const bool several_stages = p.pipeline && p.pipeline->layout.program.stages > 1;
   lines.add("");
   lines.add("time of a step, estimated{}",
-            p.pipeline ? fmt::format("; of the rank that computes {:.1f} ms of it", p.step.step_s * 1e3)
-                       : std::string());
+            several_stages ? fmt::format("; of the rank that computes {:.1f} ms of it", p.step.step_s * 1e3)
+                           : std::string());
   compute("matrix products", CostKind::matmul);
   compute("attention", CostKind::attention);
   compute("memory traffic", CostKind::memory);
@@ -222,7 +223,7 @@ void add_step(Lines& lines, const JobPlan& p) {
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
                     std::max(0.0, t.seconds - t.exposed_s) * 1e3));
-  if (p.pipeline) row("bubbles", p.bubble_s, "  waits for other stages");
+  if (several_stages) row("bubbles", p.bubble_s, "  waits for other stages");
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
   lines.add("  {:<22}{:>9} a rank, {} in total", "tokens/s", whole(p.tokens_per_s_per_rank()),
             whole(p.tokens_per_s()));
@@ -258,6 +259,9 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
   const std::vector<pipeline::Edge>& edges = pipeline.layout.proof.edges;
   const auto [least, most] = std::minmax_element(pipeline.bytes.begin(), pipeline.bytes.end());
   lines.add("");
+  if (program.stages == 1)
+    return lines.add("overlapped microbatches: {} a step, at most {} in flight", program.microbatches,
+                     pipeline.layout.proof.in_flight.of_stage[0]);
   lines.add("pipeline {}: {}", pipeline.schedule, shape_text(program));
   lines.add("  {:<22}{}", "layers", print_layout(pipeline.layers()));
   lines.add("  {:<22}{:>9.1f} % of the time of all ranks, {:.1f} ms a rank", "bubbles",
@@ -273,7 +277,6 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
     lines.add("    {:<20}{:>9.3f} GiB on the fullest rank, {}; {:.1f} ms a step",
               fmt::format("at most {} of a stage", limit.most), gib(limit.bytes),
               limit.bytes <= p.usable_bytes ? "fits" : "does not fit", limit.step_s * 1e3);
-  if (edges.empty()) return;
   const auto [few, many] = std::minmax_element(
       edges.begin(), edges.end(),
       [](const pipeline::Edge& a, const pipeline::Edge& b) { return a.messages < b.messages; });
