@@ -93,9 +93,8 @@ class LogFile {
     const ssize_t written = ::write(fd_, line.data(), line.size());
     if (written > 0) bytes_ += static_cast<std::size_t>(written);
   }
-  std::string close() {
+  void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-    return "";
   }
   ~LogFile() { close(); }
 
@@ -116,7 +115,11 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::string keep(const std::string& path) {
     const std::lock_guard lock(mutex_);
     keeps_early_ = path.empty();
-    std::string error = path.empty() ? file_.close() : file_.open(path);
+    std::string error;
+    if (path.empty())
+      file_.close();
+    else
+      error = file_.open(path);
     file_.write(std::exchange(early_, {}));
     return error;
   }

@@ -98,14 +98,19 @@ State judged(Handshake& node_0, const std::string& answer) {
   return state;
 }
 
-TEST_CASE("a proof that is replayed, cut anywhere, or forged in any bit admits nobody") {
-  // A whole handshake, of which the node's answer is recorded.
-  const Ends ends;
-  Handshake first(Side::node_0, "s"), node(Side::node, "s");
-  CHECK(first.go_on(ends.node_0.get()) == State::going_on);
+// Begins a handshake of both sides, and takes the node's answer before node 0 reads it.
+std::string answer_of_node(const Ends& ends, Handshake& node_0, Handshake& node) {
+  CHECK(node_0.go_on(ends.node_0.get()) == State::going_on);
   CHECK(node.go_on(ends.node.get()) == State::going_on);
   std::string answer(52, '\0');
   REQUIRE(recv(ends.node_0.get(), answer.data(), answer.size(), 0) == 52);
+  return answer;
+}
+
+TEST_CASE("a proof that is replayed, cut anywhere, or forged in any bit admits nobody") {
+  const Ends ends;
+  Handshake first(Side::node_0, "s"), node(Side::node, "s");
+  const std::string answer = answer_of_node(ends, first, node);
   Handshake replayed(Side::node_0, "s");
   CHECK(judged(replayed, answer) == State::failed);
   CHECK(replayed.problem() == "it could not prove that it knows the job's secret");
@@ -118,10 +123,7 @@ TEST_CASE("a proof that is replayed, cut anywhere, or forged in any bit admits n
   const auto forged = [](std::size_t bit) {
     const Ends now;
     Handshake node_0(Side::node_0, "s"), other(Side::node, "s");
-    CHECK(node_0.go_on(now.node_0.get()) == State::going_on);
-    CHECK(other.go_on(now.node.get()) == State::going_on);
-    std::string proof(52, '\0');
-    REQUIRE(recv(now.node_0.get(), proof.data(), proof.size(), 0) == 52);
+    std::string proof = answer_of_node(now, node_0, other);
     if (bit < 8 * proof.size()) proof[bit / 8] = static_cast<char>(proof[bit / 8] ^ (1 << bit % 8));
     REQUIRE(send(now.node.get(), proof.data(), proof.size(), 0) == 52);
     return node_0.go_on(now.node_0.get());
