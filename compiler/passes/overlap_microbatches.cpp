@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"

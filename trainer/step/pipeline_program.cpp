@@ -20,8 +20,8 @@ namespace {
 
 using pipeline::ActionType;
 
-// Returns the cut into the bodies that the actions of a stage run. A stage with the embedding waits for
-// no other stage while its weights are gathered, so its first forward gathers them.
+// Returns the cut into the bodies that the actions of a stage run. A stage with the embedding waits
+// for no other stage while its weights are gathered, so its first forward gathers them.
 ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t stage, bool embedding,
                       const CompileOptions& options) {
   const bool unshard = options.reshard_after_forward == ReshardAfterForward::never;
@@ -65,17 +65,13 @@ void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pen
   }
 }
 
-// Returns the action that adds the last microbatch to the gradient sums of a stage.
-const pipeline::Action& last_addition(const std::vector<pipeline::Action>& actions, std::int64_t stage) {
+// Returns the index of the action that adds the last microbatch to the gradient sums of a stage.
+std::size_t last_addition(const std::vector<pipeline::Action>& actions, std::int64_t stage) {
   const auto last = std::find_if(actions.rbegin(), actions.rend(), [&](const pipeline::Action& action) {
     return action.stage == stage && makes_weight_gradient(action.type);
   });
   RONDO_ASSERT(last != actions.rend(), "a stage has a backward");
-  return *last;
-}
-// Returns whether it runs together with a forward.
-bool is_of_pair(const std::vector<pipeline::Action>& actions, const pipeline::Action& action) {
-  return &action != actions.data() && (&action - 1)->with_next;
+  return static_cast<std::size_t>(actions.rend() - last) - 1;
 }
 
 // Returns a backward of a stage with the reduction of its gradient sums.
@@ -89,15 +85,14 @@ ir::Graph reducing(const ir::Graph& backward, const StageFunctions& stage, const
 
 // Removes the forward that gathers weights if it needs more memory than every other body.
 void keep_within_arena(CompiledStage& stage) {
-  const auto gathering = std::find_if(stage.bodies.begin(), stage.bodies.end(), [](const CompiledBody& body) {
-    return body.body == ir::Body::unshard_forward;
-  });
-  if (gathering == stage.bodies.end()) return;
-  const auto arena = [](const CompiledBody& body) { return body.step.report().memory.arena_bytes; };
-  const bool is_within = std::any_of(stage.bodies.begin(), stage.bodies.end(), [&](const CompiledBody& body) {
-    return body.body != ir::Body::unshard_forward && arena(body) >= arena(*gathering);
-  });
-  if (!is_within) stage.bodies.erase(gathering);
+  const auto arena = [](const CompiledBody& body) {
+    return std::pair(body.step.report().memory.arena_bytes, body.body != ir::Body::unshard_forward);
+  };
+  const auto largest =
+      std::max_element(stage.bodies.begin(), stage.bodies.end(),
+                       [&](const CompiledBody& a, const CompiledBody& b) { return arena(a) < arena(b); });
+  if (largest != stage.bodies.end() && largest->body == ir::Body::unshard_forward)
+    stage.bodies.erase(largest);
 }
 
 const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
@@ -258,11 +253,12 @@ CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, con
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
     if (!stages[i].reduce) continue;
-    const pipeline::Action& last = last_addition(actions, stages[i].stage);
+    const std::size_t last = last_addition(actions, stages[i].stage);
+    const bool is_of_pair = last > 0 && actions[last - 1].with_next;
     CompiledStage& compiled = pipeline.stages[i];
-    compiled.last = body_of(last.type);
+    compiled.last = body_of(actions[last].type);
     const ir::Graph* const graph = cut.empty() ? nullptr : graph_of(cut[i], compiled.last);
-    if (graph == nullptr || is_of_pair(actions, last))
+    if (graph == nullptr || is_of_pair)
       compiled.reduce.emplace(*stages[i].reduce, request);
     else
       cut[i].bodies.push_back({ir::Body::last_backward, reducing(*graph, stages[i], request)});

@@ -36,7 +36,8 @@ struct CompiledStage {
   std::optional<CompiledStep> accumulate;  // eager steps: the function whose inputs all bodies share
   EagerBody eager;
   ir::Body last = ir::Body::backward;  // the body that Body::last_backward replaces
-  // Runs after the last microbatch; absent if no sum is reduced then, or Body::last_backward does it.
+  // Reduces gradient sums after the last microbatch. Absent if there are none to reduce then, or if
+  // Body::last_backward reduces them.
   std::optional<CompiledStep> reduce;
   std::optional<CompiledStep> validate;
 

@@ -5,8 +5,8 @@
 // for values that live from I to W only. Each subgraph is bound once per slot, so that all
 // addresses are fixed and a device records it once per slot.
 //
-// With fsdp_reshard_after_forward = "never" the weights are gathered once a step and again after
-// reshard(): by unshard(), or by the first forward of a stage that receives nothing. Otherwise each
+// Weights are gathered once a step, and again after reshard(), if fsdp_reshard_after_forward is
+// "never": by unshard(), or by the first forward of a stage that receives nothing. Otherwise each
 // subgraph gathers them.
 #pragma once
 
@@ -47,7 +47,8 @@ class PipelineStage {
   void unshard();
   bool gathers_itself(ir::Body body, std::int32_t microbatch) const;
   void reshard() { is_unsharded_ = false; }
-  // Reduces the gradient sums that the last backward has not reduced. Called after the last microbatch.
+  // Reduces the gradient sums that the last backward has not reduced. Called after the last
+  // microbatch.
   void reduce();
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
   // Returns the batch inputs of a subgraph that runs in a pair, after it has waited for the

@@ -49,14 +49,14 @@ StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& 
   return totals;
 }
 
-// Returns the gradients in lists of consecutive parameters: those of one bucket with an early step,
-// otherwise all.
+// Returns one list with all gradients or, with an early step, one for each run of parameters of one
+// bucket.
 std::vector<Tensors> lists_of(const StepContext& step, const Tensors& gradients) {
   if (!step.options.early_step_in_backward) return {gradients};
   std::vector<Tensors> lists;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const auto bucket = [&](std::size_t k) { return step.options.bucket_of(step.parameters[k]); };
-    if (i == 0 || bucket(i) != bucket(i - 1)) lists.emplace_back();
+    const std::vector<StepInput>& parameters = step.inputs.parameters;
+    if (i == 0 || parameters[i].bucket != parameters[i - 1].bucket) lists.emplace_back();
     lists.back().push_back(gradients[i]);
   }
   return lists;
