@@ -76,7 +76,7 @@ std::string device_names() {
          "h100,b200";
 }
 
-// What differs from the table on a machine.
+// Figures of a machine that replace those of the device table.
 struct Machine {
   std::optional<std::int64_t> gpus_per_node;
   std::optional<double> network_gbit_per_s, power_w;

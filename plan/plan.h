@@ -46,7 +46,7 @@ struct StepFloor {
   const char* of = "";  // "products and attention"
 };
 
-// What a number of steps takes, without start, validation, saves and failures.
+// The time and cost of a number of steps, without start, validation, saves and failures.
 struct RunEstimate {
   std::int64_t steps = 0;
   double tokens = 0;

@@ -1,4 +1,4 @@
-// What optimizer.early_step_in_backward needs of other keys.
+// Checks optimizer.early_step_in_backward against other keys.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,8 @@ std::vector<StagePart> parts_of(const std::vector<StageLayers>& stages) {
   return parts;
 }
 
-// What the bodies of a stage cannot do.
+// Returns the rules that settings break which the bodies of a stage do not support. `key` selects
+// the schedule, and `schedule` names it in the rules.
 std::vector<BrokenRule> broken_features(const JobConfig& config, const std::string& key,
                                         const std::string& schedule) {
   std::vector<BrokenRule> broken;

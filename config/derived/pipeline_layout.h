@@ -30,8 +30,8 @@ struct PipelineLayout {
   pipeline::Proof proof;
 };
 
-// Returns nullopt if a step follows no schedule (config/derived/batch.h). Throws Error(config) for the first of
-// broken_pipeline, or if the program of a CSV file cannot be proven.
+// Returns nullopt if a step follows no schedule (config/derived/batch.h). Throws Error(config) for
+// the first of broken_pipeline, or if the program of a CSV file cannot be proven.
 std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Layout& layout);
 
 // Returns 16 hex digits over the whole layout. Ranks compare them, since each reads its own copy of

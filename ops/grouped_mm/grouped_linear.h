@@ -3,7 +3,7 @@
 // x [N, in] and gradient [N, out] have one dtype, that of the weight and of the results. The weight
 // is [E, out, in], or [E, in, out] with `inputs_first`. ends int32 [E]: run e ends before row ends[e].
 //
-// With options, the products are of float8, with one of two recipes:
+// Float8Options select products of float8 by one of two recipes:
 // - rowwise_with_gw_hp: rows of x and of the gradient have a scale each, and so has each output, or
 //   input, of each run's weight. The gradient of the weight is a product in the operands' dtype:
 //   LibTorch's product of float8 over runs needs runs of multiples of 16 rows.

@@ -76,7 +76,7 @@ double signal_to_noise(const Tensor& x, const Tensor& y) {
   return 10 * std::log10((exact * exact).sum().item<double>() / (error * error).sum().item<double>());
 }
 
-// Of mxfp8_values.py: exponents of the scales, and numbers as hexadecimal digits.
+// The output of mxfp8_values.py: exponents of the scales, and numbers as hexadecimal digits.
 constexpr int kMxExponents[] = {7, -52, 97, 10};
 constexpr std::string_view kMxValues =
     "80811ccad400881e5bfa019cb266800029ce6a018832e38002a02c72800334ce"

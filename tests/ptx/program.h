@@ -62,8 +62,8 @@ Kernel decode(std::string_view text);
 
 // --- operations by opcode ---
 
-// What an opcode with its modifiers does, such as "add.s32". `mov` with a list of registers is
-// "mov.b32.pack" or "mov.b32.unpack". Returns nullptr if it is not in the subset.
+// Returns the operation of an opcode with its modifiers, such as "add.s32"; nullptr if it is not in
+// the subset. `mov` with a list of registers is "mov.b32.pack" or "mov.b32.unpack".
 Operation operation_of(const std::string& opcode);
 Operation memory_operation_of(std::string_view opcode);  // ld and st
 
