@@ -15,7 +15,7 @@ namespace {
 // Returns the fewest ranks that the degrees allow, and at least two if a degree is -1. Throws what
 // resolve_layout throws if no number of ranks fits.
 std::int64_t few_ranks(const JobConfig& config) {
-  constexpr std::int64_t kMostTimes = 1024;
+  constexpr std::int64_t kMaxTimes = 1024;
   std::int64_t known = 1;
   bool is_open = false;
   for (const DegreeOfAxis& of : kDegreesOfDense) {
@@ -23,7 +23,7 @@ std::int64_t few_ranks(const JobConfig& config) {
     known *= degree > 0 ? degree : 1;
     is_open |= degree < 0;
   }
-  for (std::int64_t times = 2; is_open && times <= kMostTimes; ++times) {
+  for (std::int64_t times = 2; is_open && times <= kMaxTimes; ++times) {
     try {
       resolve_layout(config, known * times);
       return known * times;
@@ -52,7 +52,7 @@ std::optional<CheckOptions> read_check_options(const std::vector<std::string>& a
                    Need::required);
   flags.keys(&keys);
   flags.value(
-      "--world", "N", flag::amount(&world, 1, kMostRanks),
+      "--world", "N", flag::amount(&world, 1, kMaxRanks),
       "ranks of the traced job (default: the fewest that the degrees allow, 2 or more with a degree of -1)");
   flags.toggle("--no-trace", &no_trace, "check only the keys, in milliseconds and without LibTorch");
   if (!flags.read(args)) return std::nullopt;

@@ -102,7 +102,7 @@ int show(const fs::path& folder) {
 
 // Prints the verdict. Returns whether the checkpoint is valid.
 bool report(const fs::path& folder, bool quick) {
-  constexpr std::size_t kMostShown = 10;
+  constexpr std::size_t kMaxShown = 10;
   const Verdict verdict = verify(folder, quick ? Depth::quick : Depth::full);
   if (verdict.valid()) {
     fmt::print(
@@ -111,10 +111,9 @@ bool report(const fs::path& folder, bool quick) {
     return true;
   }
   fmt::print("{}: DAMAGED\n", folder.string());
-  for (std::size_t i = 0; i < std::min(kMostShown, verdict.problems.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMaxShown, verdict.problems.size()); ++i)
     fmt::print("  {}\n", verdict.problems[i]);
-  if (verdict.problems.size() > kMostShown)
-    fmt::print("  and {} more\n", verdict.problems.size() - kMostShown);
+  if (verdict.problems.size() > kMaxShown) fmt::print("  and {} more\n", verdict.problems.size() - kMaxShown);
   return false;
 }
 

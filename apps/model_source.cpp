@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostOfEnvironment = 1 << 20;
+constexpr std::int64_t kMaxEnvironmentBytes = 1 << 20;
 
 // Returns the configuration file if `folder` is a run folder, which also has events.jsonl.
 std::optional<fs::path> config_file_of_run(const fs::path& folder) {
@@ -49,7 +49,7 @@ JobConfig read_config_of_run(const fs::path& file) {
 fs::path working_folder_of(const fs::path& run) {
   try {
     const auto env =
-        json_or_discarded<nlohmann::json>(read_file(run / "env.json", kMostOfEnvironment, FileUse::data));
+        json_or_discarded<nlohmann::json>(read_file(run / "env.json", kMaxEnvironmentBytes, FileUse::data));
     return env.at("working_folder").get<std::string>();
   } catch (const std::exception&) {
     return {};

@@ -71,9 +71,9 @@ bool read_options(const Arguments& args, Options& options) {
   flags.positional("SCHEDULE", flag::text(&options.schedule), "name of the schedule; or use --csv",
                    Need::optional);
   flags.value("--ranks", "P", flag::whole(&options.ranks, 1, 8192), "ranks of the pipeline");
-  flags.value("--microbatches", "M", flag::whole(&options.microbatches, 1, kMostMicrobatches),
+  flags.value("--microbatches", "M", flag::whole(&options.microbatches, 1, kMaxMicrobatches),
               "microbatches of a step");
-  flags.value("--stages-per-rank", "V", flag::whole(&options.stages_per_rank, 1, kMostStages),
+  flags.value("--stages-per-rank", "V", flag::whole(&options.stages_per_rank, 1, kMaxStages),
               "stages of each rank (default 1, or 2 if the schedule needs several)");
   flags.value("--csv", "FILE", flag::text(&options.csv),
               "CSV file with a schedule in torch's format, one row per rank");
@@ -85,9 +85,9 @@ bool read_options(const Arguments& args, Options& options) {
               "cost of the embedding, in layers (default 1)");
   flags.value("--last-stage-less-layers", "B", flag::number(&options.ends.head, 0, 4096),
               "cost of the head and the loss, in layers (default 1)");
-  flags.value("--slots", "N", flag::whole(&options.slots, 1, kMostMicrobatches),
+  flags.value("--slots", "N", flag::whole(&options.slots, 1, kMaxMicrobatches),
               "fail if a stage has more than N microbatches in flight");
-  flags.value("--max-pending", "N", flag::whole(&options.max_pending, 0, kMostMicrobatches),
+  flags.value("--max-pending", "N", flag::whole(&options.max_pending, 0, kMaxMicrobatches),
               "maximum microbatches of a stage between I and W; 0: fuse both into B (default: no limit)");
   flags.value("--durations", "F,I,W", durations(&options.times.stages[0]),
               "times of the forward, the input backward and the weight backward of a stage, or of a layer "
@@ -258,7 +258,7 @@ int run(const Arguments& args) {
                                                 : std::filesystem::path(options.csv).filename().string();
   const auto [lowered, proof] = lower_and_prove(program, options.slots);
 
-  const bool draws = lowered.action_count() <= kMostDrawn;
+  const bool draws = lowered.action_count() <= kMaxDrawn;
   if (!options.picture.empty()) require_drawable(lowered, "pipeline");
   const Timeline timeline = simulate(lowered, times_of(input.layers, options), draws);
   print_summary(title, program, proof, timeline);

@@ -45,7 +45,7 @@ ReadValue read_worlds(std::vector<std::int64_t>* worlds) {
     worlds->clear();
     for (const std::string& word : split(list, ',')) {
       std::int64_t world = 0;
-      if (const std::string rule = flag::amount(&world, 1, kMostRanks)(word); !rule.empty()) return rule;
+      if (const std::string rule = flag::amount(&world, 1, kMaxRanks)(word); !rule.empty()) return rule;
       worlds->push_back(world);
     }
     std::sort(worlds->begin(), worlds->end());
@@ -138,7 +138,7 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
       device_names());
   flags.value("--device-file", "FILE", flag::list(&files),
               "figures of a GPU as TOML, in place of or beside --device; docs/plan.md has the keys");
-  flags.value("--gpus-per-node", "N", flag::whole(&machine.gpus_per_node, 1, ir::Card::kMostGpusPerNode),
+  flags.value("--gpus-per-node", "N", flag::whole(&machine.gpus_per_node, 1, ir::Card::kMaxGpusPerNode),
               "GPUs that share fast links, instead of the device's own");
   flags.value("--network", "GBIT", flag::number(&machine.network_gbit_per_s, 0.1, 1e5, "a number of Gb/s"),
               "network of each GPU in Gb/s each way, instead of the device's own");
@@ -149,7 +149,7 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   flags.value("--rates", "LIST", flag::text(&machine.rates),
               "measured factors of the device's rates: matmul=0.9,network=0.5; also attention, memory, "
               "links, exchange, contention");
-  flags.value("--rank", "R", flag::whole(&options.rank, 0, kMostRanks - 1),
+  flags.value("--rank", "R", flag::whole(&options.rank, 0, kMaxRanks - 1),
               "rank to plan (default: 0, or the rank of a pipeline with the most memory)");
   flags.value("--tokens", "N", flag::tokens(&options.tokens),
               "length of the run, such as 100B, 1.5T or 2e9, instead of training.steps");

@@ -19,7 +19,7 @@ std::optional<TuneOptions> read_tune_options(const std::vector<std::string>& arg
       "usage, 3 configuration, 6 no GPU, 9 the file cannot be written, 10 the step cannot\nbe recorded.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
-  flags.value("--world", "N", flag::amount(&options.world, 1, kMostRanks), "ranks of the job (default 1)");
+  flags.value("--world", "N", flag::amount(&options.world, 1, kMaxRanks), "ranks of the job (default 1)");
   flags.value("--out", "FILE", flag::text(&options.out), "the file (default matmul_algorithms.json)");
   if (!flags.read(args)) return std::nullopt;
   keys.emplace_back("--compile.matmul_algorithms=");  // the keys that are being measured

@@ -21,7 +21,7 @@
 namespace rondo {
 
 // Upper bound of the ranks of a planned or tuned job.
-inline constexpr std::int64_t kMostRanks = 1'000'000;
+inline constexpr std::int64_t kMaxRanks = 1'000'000;
 
 // `rondo config check`.
 struct CheckOptions {

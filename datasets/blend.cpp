@@ -97,10 +97,10 @@ void check_weights(const std::vector<double>& weights, std::size_t sources) {
         fmt::format("training.dataset_weights has {} weights, but training.dataset_path names {} sources: "
                     "give one weight for each, or none",
                     weights.size(), sources));
-  if (sources > Blend::kMostSources)
+  if (sources > Blend::kMaxSources)
     throw Error(ExitCode::config,
                 fmt::format("training.dataset_weights: at most {} sources can be mixed, not {}",
-                            Blend::kMostSources, sources));
+                            Blend::kMaxSources, sources));
   for (const double weight : weights)
     if (!std::isfinite(weight) || weight <= 0)
       throw Error(ExitCode::config,

@@ -14,7 +14,7 @@ namespace rondo {
 
 class Blend {
  public:
-  static constexpr std::size_t kMostSources = 4096;
+  static constexpr std::size_t kMaxSources = 4096;
 
   // REQUIRES weights that check_weights accepts.
   explicit Blend(const std::vector<double>& weights);
@@ -37,7 +37,7 @@ class Blend {
 };
 
 // Throws Error(config) unless `weights` has one weight per source, each above 0 and finite. Also
-// throws for more than Blend::kMostSources sources, and for a share that no block holds to 1 %.
+// throws for more than Blend::kMaxSources sources, and for a share that no block holds to 1 %.
 void check_weights(const std::vector<double>& weights, std::size_t sources);
 
 }  // namespace rondo

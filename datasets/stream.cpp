@@ -25,12 +25,12 @@ SampleStream::SampleStream(TokenSource& source, const std::function<bool(std::in
       seed_(seed),
       shuffle_(shuffle),
       fingerprint_(stable_hash(source.identity())) {
-  constexpr std::int64_t kMostTokens = std::int64_t{1} << 62;  // a data path may name one file many times
+  constexpr std::int64_t kMaxTokens = std::int64_t{1} << 62;  // a data path may name one file many times
   for (std::int64_t document = 0; document < source.documents(); ++document) {
     if (!takes(document)) continue;
     const std::int64_t tokens = source.tokens(document);
     if (tokens > 0) add(document, tokens, source.id_hash(document));
-    if (tokens_per_epoch_ > kMostTokens)
+    if (tokens_per_epoch_ > kMaxTokens)
       throw Error(ExitCode::data, "the data has more than 2^62 tokens. Name fewer files");
   }
 }

@@ -194,11 +194,11 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
 }
 
 std::vector<std::string> cached_warnings(const std::string& tokens) {
-  constexpr std::int64_t kMostBytes = 1 << 20;
+  constexpr std::int64_t kMaxBytes = 1 << 20;
   const fs::path file = warnings_path(tokens);
   std::vector<std::string> warnings;
   if (!fs::exists(file)) return warnings;
-  std::istringstream lines(read_file(file, kMostBytes, FileUse::data));
+  std::istringstream lines(read_file(file, kMaxBytes, FileUse::data));
   for (std::string line; std::getline(lines, line);) warnings.push_back(printable(line));
   return warnings;
 }

@@ -33,8 +33,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kChunkBytes = std::int64_t{4} << 20;         // of text encoded at once
-constexpr std::int64_t kMostDocumentBytes = std::int64_t{1} << 30;  // of a document encoded as a whole
+constexpr std::int64_t kChunkBytes = std::int64_t{4} << 20;        // of text encoded at once
+constexpr std::int64_t kMaxDocumentBytes = std::int64_t{1} << 30;  // of a document encoded as a whole
 
 struct Part {
   std::size_t first, last;  // documents [first, last)
@@ -91,7 +91,7 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
   std::int64_t count = 0;
   for (const Document& document : corpus.documents()) {
     const bool whole = !in_chunks || document.stored_bytes > document.bytes;
-    if (!whole || document.bytes <= kMostDocumentBytes) continue;
+    if (!whole || document.bytes <= kMaxDocumentBytes) continue;
     ++count;
     if (longest == nullptr || document.bytes > longest->bytes) longest = &document;
   }
@@ -102,7 +102,7 @@ void check_lengths(const Corpus& corpus, const Tokenizer& tokenizer) {
                   "documents that are too long: {}. Split them; training.document_separator, or "
                   "--document-separator, splits a text file",
                   corpus.sources()[longest->file].path, place_of(*longest, corpus.sources()[longest->file]),
-                  longest->bytes, kMostDocumentBytes, count));
+                  longest->bytes, kMaxDocumentBytes, count));
 }
 
 TokenizerMark mark_of(const Tokenizer& tokenizer, const EndNames& ends) {

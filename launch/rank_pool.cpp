@@ -34,7 +34,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestMessage = 1 << 16, kMostOutput = 1 << 16;
+constexpr std::size_t kLongestMessage = 1 << 16, kMaxOutput = 1 << 16;
 constexpr std::chrono::seconds kStart{120}, kAfterFailure{3};
 
 // Returns the exit code in an answer to a run. The answer to a start has none.
@@ -76,7 +76,7 @@ void RankPool::Rank::forget_output() const {
 }
 
 std::string RankPool::Rank::output() const {
-  std::string text(kMostOutput, '\0');
+  std::string text(kMaxOutput, '\0');
   const ssize_t size = pread(output_file.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   return text;

@@ -12,8 +12,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kMostDegree = 64;      // of a pipeline and of context parallelism
-constexpr std::int64_t kMostMicrobatch = 64;  // sequences of a rank at a time
+constexpr std::int64_t kMaxDegree = 64;      // of a pipeline and of context parallelism
+constexpr std::int64_t kMaxMicrobatch = 64;  // sequences of a rank at a time
 constexpr double kCapacities[] = {1, 1.25, 1.5, 2};
 constexpr double kBudgets[] = {0.25, 0.5, 0.75};  // of saved activations
 
@@ -61,7 +61,7 @@ std::vector<Variant> microbatches(const Variant& way, const SearchedJob& searche
   const std::int64_t size = microbatch(way);
   if (size > 2) choices.add(with_microbatch(way, 1, searched));
   for (const std::int64_t other : {size / 2, size * 2, size * 4})
-    if (other > 0 && other <= kMostMicrobatch) choices.add(with_microbatch(way, other, searched));
+    if (other > 0 && other <= kMaxMicrobatch) choices.add(with_microbatch(way, other, searched));
   return choices.take();
 }
 
@@ -96,7 +96,7 @@ std::vector<Variant> other_pipeline(const Variant& way, const SearchedJob& searc
   if (pp == 1) degrees = {4, 8, 2, 16};
   if (pp > 2) degrees.push_back(1);
   for (const std::int64_t degree : degrees)
-    if (degree > 0 && degree <= kMostDegree) choices.add(with_degrees(way, {degree, tp, cp}, searched));
+    if (degree > 0 && degree <= kMaxDegree) choices.add(with_degrees(way, {degree, tp, cp}, searched));
   return choices.take();
 }
 
@@ -104,7 +104,7 @@ std::vector<Variant> other_context(const Variant& way, const SearchedJob& search
   Choices choices(way, searched);
   const auto [pp, tp, cp] = degrees_of(way);
   for (const std::int64_t degree : {cp / 2, cp * 2, cp * 4, cp * 8})
-    if (degree > 0 && degree <= kMostDegree) choices.add(with_degrees(way, {pp, tp, degree}, searched));
+    if (degree > 0 && degree <= kMaxDegree) choices.add(with_degrees(way, {pp, tp, degree}, searched));
   return choices.take();
 }
 

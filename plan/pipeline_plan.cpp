@@ -202,7 +202,7 @@ PipelinePlan plan_pipeline(
     plan.times.messages.push_back(from == to ? 0
                                              : message_s(static_cast<double>(plan.message_bytes), from, to));
   }
-  const bool is_small = program.action_count() <= pipeline::kMostDrawn;
+  const bool is_small = program.action_count() <= pipeline::kMaxDrawn;
   plan.timeline = pipeline::simulate(program, plan.times, is_small);
   if (is_small) plan_limits(ranks, plan);
   return plan;

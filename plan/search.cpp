@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kSlack = 1.03;  // an estimate of memory may be too high by this factor
 constexpr double kSame = 1.001;  // speeds within this factor are equal
-constexpr std::int64_t kMostTimesTheRanks = 64;
+constexpr std::int64_t kMaxRankMultiple = 64;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -248,7 +248,7 @@ class Search {
   void more_ranks() {
     keeps_training_ = true;
     // Multiplies the ranks by 1.5, 2, 3, 4, 6, ...
-    for (std::int64_t halves = 3; halves <= 2 * kMostTimesTheRanks && found_.empty() && !is_over();
+    for (std::int64_t halves = 3; halves <= 2 * kMaxRankMultiple && found_.empty() && !is_over();
          halves += halves % 3 == 0 ? halves / 3 : halves / 2) {
       if (searched_.job.world * halves % 2 != 0) continue;
       result_.most_ranks = searched_.job.world * halves / 2;

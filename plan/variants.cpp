@@ -21,7 +21,7 @@ constexpr const char* kLayers = "n_layers";                          // a size o
 constexpr MemoryPolicy kOffloading = MemoryPolicy::sac_and_offload;  // not for pipelines
 constexpr MemoryPolicy kPolicies[] = {MemoryPolicy::full,      MemoryPolicy::min_cut, MemoryPolicy::eager,
                                       MemoryPolicy::selective, MemoryPolicy::none,    kOffloading};
-constexpr std::int32_t kMostStagesPerRank = 8;
+constexpr std::int32_t kMaxStagesPerRank = 8;
 
 // Formats a value so that a shell passes it on: a list as words with commas.
 std::string as_word(const FieldValue& value) {
@@ -105,7 +105,7 @@ std::vector<Variant> pipelines(const Variant& job) {
   const std::int64_t layers = layer_count(job.config) + own.pipeline_parallel_first_stage_less_layers +
                               own.pipeline_parallel_last_stage_less_layers;
   for (const pipeline::Schedule& schedule : pipeline::schedules())
-    for (std::int32_t per_rank = 1; per_rank <= kMostStagesPerRank; per_rank *= 2) {
+    for (std::int32_t per_rank = 1; per_rank <= kMaxStagesPerRank; per_rank *= 2) {
       if (per_rank < schedule.least_stages_per_rank || per_rank > schedule.most_stages_per_rank) continue;
       Variant v = job;
       Parallelism& p = v.config.parallelism;

@@ -21,13 +21,13 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-constexpr std::int64_t kMostBytes = 1 << 24;  // of expert_load.jsonl
+constexpr std::int64_t kMaxBytes = 1 << 24;  // of expert_load.jsonl
 const std::string kMoments = "optimizer/exp_avg.";
 
 // Returns the content of expert_load.jsonl, one line per step; "" without experts.
 std::string expert_load_of(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "expert_load.jsonl";
-  return std::filesystem::exists(file) ? read_file(file, kMostBytes, FileUse::data) : "";
+  return std::filesystem::exists(file) ? read_file(file, kMaxBytes, FileUse::data) : "";
 }
 
 std::vector<StepMetrics> metrics_of(const std::filesystem::path& run) {

@@ -37,7 +37,7 @@ bool is_playable(JobConfig job, const ProofLayout& layout, std::int64_t layers, 
 }  // namespace
 
 void make_playable(const JobConfig& job, ProofCase& proof) {
-  constexpr std::int64_t kMostLayers = 24, kMostMicrobatches = 24;
+  constexpr std::int64_t kMaxLayers = 24, kMaxMicrobatches = 24;
   const auto small = std::get<std::int64_t>(job.model.sizes.at("n_layers"));
   std::int64_t layers = small;
   for (ProofLayout& layout : proof.layouts) {
@@ -46,14 +46,14 @@ void make_playable(const JobConfig& job, ProofCase& proof) {
       layout.settings.push_back(kRoom + "0");
     const std::int64_t first =
         layout.microbatches > 1 ? layout.microbatches : std::max<std::int64_t>(4, layout.pipeline);
-    const std::int64_t last = layout.microbatches > 1 ? layout.microbatches : kMostMicrobatches;
+    const std::int64_t last = layout.microbatches > 1 ? layout.microbatches : kMaxMicrobatches;
     const auto set_microbatches = [&](std::int64_t candidate_layers) {
       for (std::int64_t microbatches = first; microbatches <= last; ++microbatches)
         if (is_playable(job, layout, candidate_layers, microbatches))
           return layout.microbatches = microbatches, true;
       return false;
     };
-    for (std::int64_t candidate = layers; candidate <= kMostLayers; ++candidate)
+    for (std::int64_t candidate = layers; candidate <= kMaxLayers; ++candidate)
       if (set_microbatches(candidate)) {
         layers = candidate;
         break;

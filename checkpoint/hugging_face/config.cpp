@@ -168,11 +168,11 @@ Quantization read_quantization(FieldsReader& reader) {
 
 // Layers behind the last that predict tokens further ahead are no part of the model here.
 void skip_prediction_layers(FieldsReader& reader, const std::string& file, ReadConfig& read) {
-  constexpr std::int64_t kMost = 1000;
+  constexpr std::int64_t kMax = 1000;
   const auto ahead = reader.take("num_nextn_predict_layers");
   const auto layers = read.config.sizes.find("n_layers");
   if (!ahead || ahead->raw() == 0 || layers == read.config.sizes.end()) return;
-  const auto count = whole_number(ahead->raw(), 0, kMost);
+  const auto count = whole_number(ahead->raw(), 0, kMax);
   if (!count) return ahead->refuse("must be a number of layers");
   for (std::int64_t i = 0; i < *count; ++i)
     read.passed_over.push_back(fmt::format("model.layers.{}.", std::get<std::int64_t>(layers->second) + i));

@@ -25,8 +25,8 @@ std::size_t shards_of(const std::string& name) {
 }  // namespace
 
 std::string read_small_file(const std::filesystem::path& file) {
-  constexpr std::int64_t kMostBytes = 100'000'000;
-  return read_file(file, kMostBytes, FileUse::weights);
+  constexpr std::int64_t kMaxBytes = 100'000'000;
+  return read_file(file, kMaxBytes, FileUse::weights);
 }
 
 nlohmann::json parse_object(std::string_view text, const std::string& file) {

@@ -33,7 +33,7 @@ std::vector<at::Tensor> StagedBatches::stage(const std::vector<at::Tensor>& batc
 }
 
 struct DeferredReadback::Slot {
-  void* pinned = nullptr;            // kMostBytes, where the device copies asynchronously
+  void* pinned = nullptr;            // kMaxBytes, where the device copies asynchronously
   at::Tensor numbers;                // on the host
   std::optional<c10::Event> copied;  // where the device copies asynchronously
 };
@@ -41,7 +41,7 @@ struct DeferredReadback::Slot {
 DeferredReadback::DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way)
     : slots_(under_way) {
   if (copies_asynchronously(memory))
-    for (Slot& slot : slots_) slot.pinned = memory->device().reserve_on_host(kMostBytes);
+    for (Slot& slot : slots_) slot.pinned = memory->device().reserve_on_host(kMaxBytes);
 }
 
 DeferredReadback::~DeferredReadback() {
@@ -56,7 +56,7 @@ void DeferredReadback::enqueue(const at::Tensor& numbers) {
   RONDO_ASSERT(enqueued_ - read_ < slots_.size(), "more readbacks are enqueued than there are slots");
   Slot& slot = slots_[enqueued_ % slots_.size()];
   if (slot.pinned != nullptr) {
-    RONDO_ASSERT(numbers.nbytes() <= kMostBytes, "a readback is larger than its slot");
+    RONDO_ASSERT(numbers.nbytes() <= kMaxBytes, "a readback is larger than its slot");
     if (!slot.copied) slot.copied.emplace(c10::kCUDA);
     slot.numbers =
         at::from_blob(slot.pinned, numbers.sizes(), at::TensorOptions().dtype(numbers.scalar_type()));

@@ -36,7 +36,7 @@ class StagedBatches {
 // A queue of numbers that the device sends to the host.
 class DeferredReadback {
  public:
-  static constexpr std::size_t kMostBytes = 1 << 20;  // of a slot: 256 experts, 1,000 layers
+  static constexpr std::size_t kMaxBytes = 1 << 20;  // of a slot: 256 experts, 1,000 layers
   // `memory` is as above; `under_way` is the number of slots.
   DeferredReadback(std::shared_ptr<ReplayMemory> memory, std::size_t under_way);
   ~DeferredReadback();  // waits for unread slots

@@ -36,8 +36,8 @@ struct MeshGroup {
 
 // Empty on one rank, and where the mesh is unknown: then nothing is checked.
 struct MeshAxes {
-  static constexpr std::size_t kMost = 6;
-  std::vector<MeshAxis> axes;  // at most kMost
+  static constexpr std::size_t kMax = 6;
+  std::vector<MeshAxis> axes;  // at most kMax
   std::vector<MeshGroup> groups;
   bool operator==(const MeshAxes&) const = default;
 };

@@ -54,14 +54,14 @@ class Parser : private ValueParser {
 
   void axis(std::size_t start) {
     std::vector<MeshAxis>& axes = graph_.mesh.axes;
-    if (!graph_.inputs.empty() || axes.size() == MeshAxes::kMost)
+    if (!graph_.inputs.empty() || axes.size() == MeshAxes::kMax)
       fail(start, "too many axes, or an axis after an input",
-           fmt::format("at most {} axes, before the inputs", MeshAxes::kMost));
+           fmt::format("at most {} axes, before the inputs", MeshAxes::kMax));
     axes.push_back({name("the name of the axis"), integer()});
     if (axes.back().ranks < 2) fail(start, "an axis of fewer than 2 ranks", "2 ranks or more");
-    constexpr std::int64_t kMostRanks = 1 << 24;
-    if (axes.back().ranks > kMostRanks)
-      fail(start, "an axis of too many ranks", fmt::format("at most {}", kMostRanks));
+    constexpr std::int64_t kMaxRanks = 1 << 24;
+    if (axes.back().ranks > kMaxRanks)
+      fail(start, "an axis of too many ranks", fmt::format("at most {}", kMaxRanks));
     end_of_line();
   }
 

@@ -93,8 +93,8 @@ class Inference {
   // Returns the end of the elements.
   std::int64_t take(ValueId buffer, std::int64_t begin, ValueId result) {
     const Sizes& sizes = graph_.value(result).type.sizes;
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
-    if (begin < 0 || begin > kMost) throw Refused{"it takes a part outside of its buffer"};
+    constexpr std::int64_t kMax = std::int64_t{1} << 60;  // elements of any tensor
+    if (begin < 0 || begin > kMax) throw Refused{"it takes a part outside of its buffer"};
     const std::int64_t end = begin + (sizes.empty() ? 1 : sizes.back());
     BufferParts parts = types_.cut(buffer, begin, end);
     if (parts.empty()) throw Refused{"it takes a part outside of its buffer"};

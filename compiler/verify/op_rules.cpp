@@ -73,10 +73,10 @@ void moves_are_described(const Graph& graph) {
     require_argument<std::string>(i, node, op.collective->group, "the name of a group");
     require_argument<std::int64_t>(i, node, op.collective->ranks, "a number of ranks");
     require_argument<std::string>(i, node, op.collective->reduction, "the name of a reduction");
-    constexpr std::int64_t kMostRanks = 1 << 24;
+    constexpr std::int64_t kMaxRanks = 1 << 24;
     const std::int64_t ranks = collective_of(node)->ranks;
-    if (op.collective->ranks >= 0 && (ranks < 1 || ranks > kMostRanks))
-      throw VerifyError{i, fmt::format("names {} ranks; expected 1 to {}", ranks, kMostRanks)};
+    if (op.collective->ranks >= 0 && (ranks < 1 || ranks > kMaxRanks))
+      throw VerifyError{i, fmt::format("names {} ranks; expected 1 to {}", ranks, kMaxRanks)};
   }
 }
 

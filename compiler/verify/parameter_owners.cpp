@@ -204,8 +204,8 @@ class Owners {
     const std::size_t dims = graph_.value(source).type.sizes.size();
     const int dim = dim_of(kind == OpKind::piece ? piece.dim : dim_of_split(node), dims);
     const bool keeps_all = from.size() == 1 || dim + 1 != static_cast<int>(dims);
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
-    std::int64_t begin = kind == OpKind::piece ? std::clamp(piece.begin, std::int64_t{0}, kMost) : 0;
+    constexpr std::int64_t kMax = std::int64_t{1} << 60;  // elements of any tensor
+    std::int64_t begin = kind == OpKind::piece ? std::clamp(piece.begin, std::int64_t{0}, kMax) : 0;
     for (const ValueId id : node.results) {
       if (keeps_all) {
         set(id, from);

@@ -14,7 +14,7 @@
 namespace rondo::ir {
 
 struct ShardingType {
-  std::array<Placement, MeshAxes::kMost> on = {};
+  std::array<Placement, MeshAxes::kMax> on = {};
   std::int32_t unflattened = -1;  // index for ValueShardings::sizes if an axis is `inner`, or -1
   bool operator==(const ShardingType&) const = default;
 };

@@ -26,12 +26,12 @@ double positive(const JsonView& view) {
 }
 
 MatmulRow read_row(const JsonView& row) {
-  constexpr std::int64_t kMostCalls = 1'000'000'000;
+  constexpr std::int64_t kMaxCalls = 1'000'000'000;
   const JsonView algorithm = row.at("algorithm");
   if (!algorithm.text().empty() && !parse_matmul_algorithm(algorithm.text()))
     algorithm.refuse("is not a cuBLASLt algorithm");
   return {.product = row.at("product").text(),
-          .calls = row.at("calls").integer(1, kMostCalls),
+          .calls = row.at("calls").integer(1, kMaxCalls),
           .libtorch_us = positive(row.at("libtorch_us")),
           .us = positive(row.at("us")),
           .algorithm = algorithm.text()};

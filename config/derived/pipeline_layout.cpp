@@ -305,7 +305,7 @@ class Division {
   // With unknown microbatches, uses a number that every schedule accepts.
   pipeline::PipelineShape shape() const {
     const std::int64_t microbatches =
-        std::min<std::int64_t>(microbatches_.value_or(stages()), pipeline::kMostMicrobatches);
+        std::min<std::int64_t>(microbatches_.value_or(stages()), pipeline::kMaxMicrobatches);
     return {ranks_, static_cast<std::int32_t>(stages() / ranks_), static_cast<std::int32_t>(microbatches)};
   }
 
@@ -343,10 +343,10 @@ std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<s
   if (!follows_schedule(config)) return {};
   std::vector<BrokenRule> broken =
       broken_features(config, microbatch_key(config), "a step of overlapped microbatches");
-  if (microbatches.value_or(1) > pipeline::kMostMicrobatches)
+  if (microbatches.value_or(1) > pipeline::kMaxMicrobatches)
     broken.push_back({{"training.global_batch_size", microbatch_key(config)},
                       fmt::format("a step has {} microbatches, and must have at most {}", *microbatches,
-                                  pipeline::kMostMicrobatches)});
+                                  pipeline::kMaxMicrobatches)});
   return broken;
 }
 

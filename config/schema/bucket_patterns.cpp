@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMostLayers = 100'000;
+constexpr int kMaxLayers = 100'000;
 
 struct Range {
   std::size_t begin = 0, end = 0;  // of its text, brackets included
@@ -26,7 +26,7 @@ std::optional<Range> find_range(const std::string& entry, std::size_t from, std:
   if (open == std::string::npos) return std::nullopt;
   const std::size_t close = entry.find(']', open), dash = entry.find('-', open);
   const auto number = [&](std::size_t begin, std::size_t end) {
-    return number_in(std::string_view(entry).substr(begin, end - begin), 0, kMostLayers);
+    return number_in(std::string_view(entry).substr(begin, end - begin), 0, kMaxLayers);
   };
   if (close != std::string::npos && dash < close) {
     const auto first = number(open + 1, dash), last = number(dash + 1, close);

@@ -45,7 +45,7 @@ const Fields& Parallelism::fields() {
       field("pipeline_parallel_degree", &P::pipeline_parallel_degree,
             "ranks of a pipeline, which divide the layers into stages; 1: no pipeline, other pipeline keys "
             "have no effect",
-            {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "ranks"}),
+            {.minimum = 1, .maximum = pipeline::kMaxStages, .unit = "ranks"}),
       field("pipeline_parallel_schedule", &P::pipeline_parallel_schedule,
             "order of forwards and backwards: GPipe, 1F1B, Interleaved1F1B, InterleavedZeroBubble, "
             "ZBVZeroBubble or DualPipeV; `rondo pipeline` compares them",
@@ -59,18 +59,18 @@ const Fields& Parallelism::fields() {
       field("pipeline_parallel_layers_per_stage", &P::pipeline_parallel_layers_per_stage,
             "layers per stage, with embedding and head counted by the next two keys; not set: one stage per "
             "rank, or two if the schedule needs several",
-            {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "layers"}),
+            {.minimum = 1, .maximum = pipeline::kMaxStages, .unit = "layers"}),
       field("pipeline_parallel_first_stage_less_layers", &P::pipeline_parallel_first_stage_less_layers,
             "weight of the embedding, in layers, when layers are divided",
-            {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
+            {.minimum = 0, .maximum = pipeline::kMaxStages, .unit = "layers"}),
       field("pipeline_parallel_last_stage_less_layers", &P::pipeline_parallel_last_stage_less_layers,
             "weight of the head, in layers, when layers are divided",
-            {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
+            {.minimum = 0, .maximum = pipeline::kMaxStages, .unit = "layers"}),
       field("pipeline_parallel_max_pending_weight_gradients",
             &P::pipeline_parallel_max_pending_weight_gradients,
             "maximum microbatches of a stage between the two parts of a split backward; fewer use less "
             "memory and wait longer; 0: do not split; not set: as many as the schedule has",
-            {.minimum = 0, .maximum = pipeline::kMostMicrobatches, .unit = "microbatches"}),
+            {.minimum = 0, .maximum = pipeline::kMaxMicrobatches, .unit = "microbatches"}),
       field("module_fqns_per_model_part", &P::module_fqns_per_model_part,
             "modules of each stage, as [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", "
             "\"output\"]] or [\"tok_embeddings+layers.0\", \"layers.1+norm+output\"]; empty: divided by the "

@@ -11,13 +11,13 @@
 namespace rondo {
 namespace {
 
-constexpr double kMost = 1e6;
+constexpr double kMax = 1e6;
 
 // Stores a setting such as "weight_decay=0" in the group. Returns false if `word` is not a setting.
 bool take_setting(const std::string& word, ParameterGroup& group) {
   const std::size_t equals = std::min(word.find('='), word.size() - 1);
   const std::string_view name = std::string_view(word).substr(0, equals);
-  const std::optional<double> value = number_in(std::string_view(word).substr(equals + 1), 0.0, kMost);
+  const std::optional<double> value = number_in(std::string_view(word).substr(equals + 1), 0.0, kMax);
   if (!value) return false;
   if (name == "lr_factor") return group.lr_factor = *value, true;
   if (name == "weight_decay") return group.weight_decay = *value, true;

@@ -261,7 +261,7 @@ bool are_json_objects(std::string_view text, bool cut) {
 }
 
 std::string json_keys(std::string_view line) {
-  constexpr int kMost = 10;
+  constexpr int kMax = 10;
   std::string keys;
   int count = 0;
   try {
@@ -269,11 +269,11 @@ std::string json_keys(std::string_view line) {
     if (line.starts_with(kByteOrderMark)) reader.seek(kByteOrderMark.size());
     reader.skip_space();
     reader.object(0, [&](const JsonText& key) {
-      if (++count <= kMost)
+      if (++count <= kMax)
         keys += fmt::format("{}\"{}\"", count > 1 ? ", " : "", line.substr(key.offset, key.stored));
       reader.skip_value(1);
     });
-    return keys + (count > kMost ? ", ..." : "");
+    return keys + (count > kMax ? ", ..." : "");
   } catch (const JsonError&) {
     return "";
   }

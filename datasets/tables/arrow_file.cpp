@@ -63,16 +63,16 @@ void check(const arrow::Status& status) {
 
 namespace {
 
-constexpr std::size_t kMostListed = 20;
+constexpr std::size_t kMaxListed = 20;
 
 std::string names_of(const std::vector<TableColumn>& columns, bool is_text) {
   std::string names;
   std::size_t count = 0;
   for (const TableColumn& column : columns) {
-    if (column.is_text != is_text || ++count > kMostListed) continue;
+    if (column.is_text != is_text || ++count > kMaxListed) continue;
     names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", column.name);
   }
-  if (count > kMostListed) names += fmt::format(" and {} more", count - kMostListed);
+  if (count > kMaxListed) names += fmt::format(" and {} more", count - kMaxListed);
   return names.empty() ? "none" : names;
 }
 
@@ -94,9 +94,9 @@ std::size_t find_text_column(const std::vector<TableColumn>& columns, std::strin
 
 std::string listed(const std::vector<TableColumn>& columns) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(columns.size(), kMostListed); ++i)
+  for (std::size_t i = 0; i < std::min(columns.size(), kMaxListed); ++i)
     text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", columns[i].name, columns[i].type);
-  if (columns.size() > kMostListed) text += fmt::format(", and {} more", columns.size() - kMostListed);
+  if (columns.size() > kMaxListed) text += fmt::format(", and {} more", columns.size() - kMaxListed);
   return text;
 }
 

@@ -49,10 +49,10 @@ class DatatroveTokens final : public TokenFile {
 
  private:
   void read_metadata() {
-    constexpr std::int64_t kMostBytes = 1 << 16;
+    constexpr std::int64_t kMaxBytes = 1 << 16;
     std::error_code missing;
     if (!std::filesystem::exists(path() + ".metadata", missing)) return;
-    std::istringstream in(read_file(path() + ".metadata", kMostBytes, FileUse::data));
+    std::istringstream in(read_file(path() + ".metadata", kMaxBytes, FileUse::data));
     std::string first, second;
     if (!std::getline(in, first)) return;
     std::getline(in, second);

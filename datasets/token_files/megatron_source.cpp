@@ -80,7 +80,7 @@ class MegatronTokens final : public TokenFile {
     for (std::int64_t sequence = first; sequence < last; ++sequence) {
       const std::int64_t length = length_of(document, sequence);
       // Sequences may overlap, so the size of the file does not bound their sum.
-      if (__builtin_add_overflow(sum, length, &sum) || sum > kMostTokens)
+      if (__builtin_add_overflow(sum, length, &sum) || sum > kMaxTokens)
         fail(fmt::format("document {} is longer than 2^48 tokens: the index is damaged", document));
     }
     counted_ = {document, sum};
@@ -88,7 +88,7 @@ class MegatronTokens final : public TokenFile {
   }
 
  private:
-  static constexpr std::int64_t kMostTokens = std::int64_t{1} << 48;
+  static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 48;
 
   std::int64_t entry(std::int64_t place) const { return index_.load<std::int64_t>(entries_ + 8 * place); }
 

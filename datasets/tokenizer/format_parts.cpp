@@ -35,11 +35,11 @@ std::map<std::int32_t, std::string> configured_tokens(const TokenizerFile& file,
   if (!fs::exists(path, missing)) return tokens;
   const JsonSource source{.name = path.filename().string(), .problems = &problems};
   const nlohmann::json document =
-      parse_json(read_file(path.string(), kMostFileBytes, FileUse::data), JsonSource{path.string()});
+      parse_json(read_file(path.string(), kMaxFileBytes, FileUse::data), JsonSource{path.string()});
   const auto decoder = JsonView(document, source).find("added_tokens_decoder");
   if (!decoder) return tokens;
   for (const auto& [key, value] : decoder->object().items()) {
-    if (problems.size() >= kMostProblems) break;
+    if (problems.size() >= kMaxProblems) break;
     const JsonView token = decoder->child(value, key);
     std::int32_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);

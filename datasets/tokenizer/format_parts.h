@@ -14,10 +14,10 @@
 namespace rondo {
 
 constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
-constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMaxFileBytes = std::int64_t{256} << 20;
 constexpr std::int32_t kMaxId = (1 << 21) - 1;
-constexpr std::size_t kMostProblems = 20;      // of one part of a file
-constexpr std::size_t kMostTokenBytes = 1024;  // of an added token, or one whose merges follow from its bytes
+constexpr std::size_t kMaxProblems = 20;      // of one part of a file
+constexpr std::size_t kMaxTokenBytes = 1024;  // of an added token, or one whose merges follow from its bytes
 
 // Maps tokens, as the file writes them, to ids.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
@@ -27,9 +27,7 @@ struct FormatEnds {
   std::string bos, eos;
 };
 
-inline bool has_many_problems(const JsonView& view) {
-  return view.source().problems->size() >= kMostProblems;
-}
+inline bool has_many_problems(const JsonView& view) { return view.source().problems->size() >= kMaxProblems; }
 
 // Marks `id` as a token's. Returns false if it is another token's already.
 bool claim_id(std::int32_t id, TokenizerFile& file);

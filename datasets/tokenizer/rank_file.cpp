@@ -46,7 +46,7 @@ std::optional<RankLine> read_line(std::string_view line) {
 RankedTokens read_tokens(std::string_view text, std::vector<std::string>& problems) {
   RankedTokens tokens;
   std::unordered_map<std::string, std::int32_t> ranks;
-  for (std::int64_t number = 1; !text.empty() && problems.size() < kMostProblems; ++number) {
+  for (std::int64_t number = 1; !text.empty() && problems.size() < kMaxProblems; ++number) {
     const std::string_view line = next_line(text);
     if (line.empty()) continue;
     const auto refuse = [&](const std::string& why) {
@@ -57,8 +57,8 @@ RankedTokens read_tokens(std::string_view text, std::vector<std::string>& proble
       refuse(fmt::format("must be a token in base64, a space and its rank, 0 to {}", kMaxId));
       continue;
     }
-    if (read->bytes.size() > kMostTokenBytes) {
-      refuse(fmt::format("has a token of more than {} bytes", kMostTokenBytes));
+    if (read->bytes.size() > kMaxTokenBytes) {
+      refuse(fmt::format("has a token of more than {} bytes", kMaxTokenBytes));
       continue;
     }
     const auto index = static_cast<std::size_t>(read->rank);
@@ -111,7 +111,7 @@ void add_special_tokens(const RankFamily& family, const RankedTokens& tokens,
       problems.push_back(fmt::format("tokenizer_config.json: added_tokens_decoder.{} = \"{}\": {}", id,
                                      content,
                                      is_rank ? "the file of ranks has another token" : "is a token already"));
-      if (problems.size() >= kMostProblems) return;
+      if (problems.size() >= kMaxProblems) return;
       continue;
     }
     file.added_tokens.push_back({.content = content,

@@ -59,8 +59,8 @@ bool is_version_line(const nlohmann::json& merge) {
 void read_merges(const JsonView& merges, const std::string& prefix, const Vocabulary& ids,
                  TokenizerFile& file) {
   if (!merges.raw().is_array()) return merges.refuse("must be an array");
-  if (merges.raw().size() > kMostMerges)
-    return merges.refuse(fmt::format("must have at most {} merges", kMostMerges));
+  if (merges.raw().size() > kMaxMerges)
+    return merges.refuse(fmt::format("must have at most {} merges", kMaxMerges));
   file.model.merges.reserve(merges.raw().size());
   std::size_t index = 0;
   for (const nlohmann::json& merge : merges.raw()) {
@@ -244,8 +244,8 @@ void read_added_tokens(const JsonView& tokens, bool checks_ids, Vocabulary& ids,
       view.at("content").refuse("an empty token is not supported");
       continue;
     }
-    if (token.content.size() > kMostTokenBytes) {
-      view.at("content").refuse(fmt::format("has more than {} bytes", kMostTokenBytes));
+    if (token.content.size() > kMaxTokenBytes) {
+      view.at("content").refuse(fmt::format("has more than {} bytes", kMaxTokenBytes));
       continue;
     }
     if (token.normalized) normalizer.apply(token.pattern, scratch);

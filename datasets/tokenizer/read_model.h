@@ -1,5 +1,5 @@
 // Reads the parts of a tokenizer.json that say which ids there are: the model and the added tokens.
-// Problems go to the views' source, at most about kMostProblems of one part.
+// Problems go to the views' source, at most about kMaxProblems of one part.
 #pragma once
 
 #include "datasets/tokenizer/format_parts.h"

@@ -138,7 +138,7 @@ class Builder {
   }
 
  private:
-  bool may_go_on() const { return problems_.size() < kMostProblems; }
+  bool may_go_on() const { return problems_.size() < kMaxProblems; }
   void refuse(std::int32_t id, const std::string& why) {
     problems_.push_back(
         fmt::format("pieces[{}] = \"{}\": {}", id, printable(model_.pieces[id].text.substr(0, 100)), why));
@@ -217,8 +217,8 @@ class Builder {
   }
 
   void add_merges_of(const std::string& text, std::int32_t id) {
-    if (text.size() > kMostTokenBytes)
-      return refuse(id, fmt::format("is longer than {} bytes", kMostTokenBytes));
+    if (text.size() > kMaxTokenBytes)
+      return refuse(id, fmt::format("is longer than {} bytes", kMaxTokenBytes));
     for (std::size_t i = utf8_length(text); i < text.size();
          i += utf8_length(std::string_view(text).substr(i))) {
       const std::string_view left = std::string_view(text).substr(0, i),

@@ -72,11 +72,11 @@ RankedTokens read_tokens(const JsonView& vocab, std::size_t count) {
     if (entry.is_object() && entry.value("rank", nlohmann::json()) == rank && entry.contains("token_bytes") &&
         entry["token_bytes"].is_string())
       bytes = base64_bytes(entry["token_bytes"].get_ref<const std::string&>());
-    if (!bytes || bytes->empty() || bytes->size() > kMostTokenBytes || !known.insert(*bytes).second) {
+    if (!bytes || bytes->empty() || bytes->size() > kMaxTokenBytes || !known.insert(*bytes).second) {
       vocab.items()[rank].refuse(fmt::format(
           "must be an object with \"rank\": {} and \"token_bytes\", 1 to {} bytes in base64 that no "
           "other token has",
-          rank, kMostTokenBytes));
+          rank, kMaxTokenBytes));
       bytes.emplace();
     }
     tokens.push_back(std::move(*bytes));

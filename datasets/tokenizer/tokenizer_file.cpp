@@ -37,8 +37,8 @@ std::string template_bos(const JsonView& processor, int depth) {
   const JsonView type = processor.at("type");
   if (type.text() == "Sequence") {
     std::string first;
-    if (depth == kMostNestedSteps) processor.refuse("is nested too deeply");
-    if (depth < kMostNestedSteps)
+    if (depth == kMaxNestedSteps) processor.refuse("is nested too deeply");
+    if (depth < kMaxNestedSteps)
       for (const JsonView& step : processor.at("processors").items())
         if (const std::string bos = template_bos(step, depth + 1); first.empty()) first = bos;
     return first;
@@ -77,7 +77,7 @@ void read_ends(const FormatEnds& ends, const Vocabulary& ids, TokenizerFile& fil
   const JsonSource source{(fs::path(file.path).parent_path() / kTokenizerConfig).string()};
   std::error_code missing;
   if (fs::exists(source.name, missing)) {
-    const nlohmann::json document = parse_json(read_file(source.name, kMostFileBytes, FileUse::data), source);
+    const nlohmann::json document = parse_json(read_file(source.name, kMaxFileBytes, FileUse::data), source);
     const JsonView config(document, source);
     file.bos = configured_id(config, "bos_token", ids, file);
     file.eos = configured_id(config, "eos_token", ids, file);
@@ -207,7 +207,7 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
                 fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, tiktoken.model, "
                             "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"",
                             file.path));
-  const std::string text = read_file(file.path, kMostFileBytes, FileUse::data);
+  const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
   std::vector<std::string> problems;  // the file is named once, before all of them
   FormatEnds ends;
   Vocabulary ids;
@@ -217,8 +217,8 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
     ids = read_rank_file(text, families, file, ends, problems);
   else
     ids = read_json(text, file, ends, problems);
-  if (file.model.merges.size() > kMostMerges)
-    problems.push_back(fmt::format("has more than {} merges", kMostMerges));
+  if (file.model.merges.size() > kMaxMerges)
+    problems.push_back(fmt::format("has more than {} merges", kMaxMerges));
   throw_problems(file.path, problems);
   read_ends(ends, ids, file);
   file.file_hash = XXH3_64bits(text.data(), text.size());

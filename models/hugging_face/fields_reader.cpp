@@ -25,9 +25,9 @@ void FieldsReader::take_size(const std::string& name, const Fields& fields, cons
   const Field* field = find_field(fields, ours);
   RONDO_ASSERT(field != nullptr, fmt::format("the model has no field {}", ours));
   const nlohmann::json& raw = value->raw();
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  constexpr std::int64_t kMax = std::int64_t{1} << 62;
   FieldValue ours_value;
-  if (field->type == FieldType::integer && whole_number(raw, INT64_MIN, kMost))
+  if (field->type == FieldType::integer && whole_number(raw, INT64_MIN, kMax))
     ours_value = raw.get<std::int64_t>();
   else if (field->type == FieldType::number && raw.is_number())
     ours_value = raw.get<double>();

@@ -37,8 +37,8 @@ inline constexpr auto kNamesOf<AttentionKernel> = std::to_array<std::string_view
 // tokens allow more sequences than a launch takes (Note [Short documents] in
 // attention_library.cpp).
 constexpr std::int64_t short_document(std::int64_t rows, std::int64_t tokens) {
-  constexpr std::int64_t kShort = 128, kMostSequences = 65535;
-  const std::int64_t room = kMostSequences - 2 * rows;  // a row begins a sequence, and ends one
+  constexpr std::int64_t kShort = 128, kMaxSequences = 65535;
+  const std::int64_t room = kMaxSequences - 2 * rows;  // a row begins a sequence, and ends one
   if (room <= 0) return tokens + 1;
   const std::int64_t least = (2 * rows * tokens + room - 1) / room;
   return least < kShort ? kShort : least;

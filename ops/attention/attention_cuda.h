@@ -111,9 +111,9 @@ void sequences_of_run(const std::int32_t* borders, std::int64_t count, std::int6
 
 // --- sequences for cuDNN ---
 
-constexpr int kMostStrides = 10;
+constexpr int kMaxStrides = 10;
 struct TokenStrides {
-  std::int64_t elements[kMostStrides];  // from a token to the next
+  std::int64_t elements[kMaxStrides];  // from a token to the next
   int count;
 };
 

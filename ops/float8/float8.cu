@@ -20,8 +20,8 @@ constexpr int kRuns = kTile / kAcross;  // of a thread
 static_assert(kRuns == 4, "numbers of neighbouring columns make a word of float8");
 // In a search of a whole matrix: concurrent runs of a thread, elements of a block, parts.
 constexpr int kRunsOfPiece = 4;
-constexpr std::int64_t kPiece = kThreads * kVector * kRunsOfPiece, kMostParts = 512;
-constexpr std::int64_t kLeastLines = 256, kMostPartsOfRow = 16;  // in a search of dense columns
+constexpr std::int64_t kPiece = kThreads * kVector * kRunsOfPiece, kMaxParts = 512;
+constexpr std::int64_t kLeastLines = 256, kMaxRowParts = 16;  // in a search of dense columns
 
 // Largest magnitudes of 128 rows, as seen by kSeen threads each.
 template <int kSeen>
@@ -286,13 +286,13 @@ unsigned pieces_of(const Float8Source& few) {
   return pieces_of_line(few) * static_cast<unsigned>(count_of_lines(few));
 }
 std::int64_t columns_of_part(const Float8Source& x) {
-  return std::max(kLeastLines, (x.columns + kMostPartsOfRow - 1) / kMostPartsOfRow);
+  return std::max(kLeastLines, (x.columns + kMaxRowParts - 1) / kMaxRowParts);
 }
 
 // Returns the number of parts of the matrix, or of each row, that are searched first.
 unsigned parts_of(const Float8Source& x, Float8Share share) {
   if (share == Float8Share::whole)
-    return static_cast<unsigned>(std::min<std::int64_t>(kMostParts, pieces_of(as_few_lines(x))));
+    return static_cast<unsigned>(std::min<std::int64_t>(kMaxParts, pieces_of(as_few_lines(x))));
   return share == Float8Share::row && !x.dense_rows ? blocks_for(x.columns, columns_of_part(x)) : 0;
 }
 

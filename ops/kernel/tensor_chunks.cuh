@@ -14,10 +14,10 @@ namespace rondo::cuda {
 template <class Tensor>
 struct TensorTable {
   // The parameters of a kernel stay below 4 KiB, which every GPU supports.
-  static constexpr std::size_t kMost = (4096 - 128) / (sizeof(Tensor) + sizeof(std::int32_t));
+  static constexpr std::size_t kMax = (4096 - 128) / (sizeof(Tensor) + sizeof(std::int32_t));
 
-  Tensor tensors[kMost];
-  std::int32_t first_chunk[kMost + 1];  // first chunk of each tensor, relative to the launch
+  Tensor tensors[kMax];
+  std::int32_t first_chunk[kMax + 1];  // first chunk of each tensor, relative to the launch
   std::int32_t count;
 
   // Returns the tensor of a chunk: the last one that begins at this chunk or before.
@@ -38,7 +38,7 @@ struct TensorTable {
 template <class Tensor, class LaunchOf>
 void for_each_table(std::span<const Tensor> tensors, std::int64_t chunk, const LaunchOf& launch_of) {
   while (!tensors.empty()) {
-    const auto these = tensors.first(std::min(tensors.size(), TensorTable<Tensor>::kMost));
+    const auto these = tensors.first(std::min(tensors.size(), TensorTable<Tensor>::kMax));
     tensors = tensors.subspan(these.size());
     TensorTable<Tensor> table{};
     for (const Tensor& tensor : these) {

@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxWorkspace = std::int64_t{1} << 30;
 
 // Parses and removes a number at the beginning of `text`, followed by `end`.
 template <class Number>
@@ -31,7 +31,7 @@ std::string to_text(const MatmulAlgorithm& algorithm) {
 std::optional<MatmulAlgorithm> parse_matmul_algorithm(std::string_view text) {
   MatmulAlgorithm read;
   if (!take(text, read.library, 10, ":") || !take(text, read.workspace_bytes, 10, ":")) return std::nullopt;
-  if (read.workspace_bytes > kMostWorkspace) return std::nullopt;
+  if (read.workspace_bytes > kMaxWorkspace) return std::nullopt;
   for (std::size_t i = 0; i < read.words.size(); ++i)
     if (!take(text, read.words[i], 16, i + 1 < read.words.size() ? "." : "")) return std::nullopt;
   return text.empty() ? std::optional(read) : std::nullopt;

@@ -26,10 +26,10 @@ namespace {
 
 using at::Tensor;
 
-constexpr int kMostAlgorithms = 16, kRounds = 7, kCallsOfARound = 5;
+constexpr int kMaxAlgorithms = 16, kRounds = 7, kCallsOfARound = 5;
 constexpr std::int64_t kCyclesAhead = 1'000'000;  // of the device's clock: about half a millisecond
 constexpr std::uint32_t kAlignedBytes = 16;
-constexpr std::size_t kMostWorkspace = 32 << 20;  // the size that LibTorch gives cuBLAS on Hopper
+constexpr std::size_t kMaxWorkspace = 32 << 20;  // the size that LibTorch gives cuBLAS on Hopper
 
 void require_success(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -108,7 +108,7 @@ class Product {
       require_success(cublasLtMatmulPreferenceSetAttribute(handle, what, &value, sizeof value),
                       "cublasLtMatmulPreferenceSetAttribute");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspace);
     // In-place reduction adds partial sums in the order of their completion.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -116,11 +116,11 @@ class Product {
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       prefer(operand, kAlignedBytes);
-    std::vector<cublasLtMatmulHeuristicResult_t> found(kMostAlgorithms);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(kMaxAlgorithms);
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         at::cuda::getCurrentCUDABlasLtHandle(), description_.get(), first_.get(), second_.get(),
-        result_.get(), result_.get(), handle, kMostAlgorithms, found.data(), &count);
+        result_.get(), result_.get(), handle, kMaxAlgorithms, found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED)
       count = 0;
     else

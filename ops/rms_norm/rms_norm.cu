@@ -12,12 +12,12 @@
 namespace rondo::cuda {
 namespace {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 // Blocks that sum gradients of the weight. Of rows of 4,096 elements, two fit on a multiprocessor.
-constexpr std::int64_t kMostParts = 512;
+constexpr std::int64_t kMaxParts = 512;
 constexpr int kNarrowThreads = 256;
 constexpr std::int64_t kNarrow = kWarp * kVector;  // elements that a warp holds
-static_assert(rms_norm::kWidestRow == 2 * kMostThreads * kVector);
+static_assert(rms_norm::kWidestRow == 2 * kMaxThreads * kVector);
 
 template <class X, class W>
 using Wider = std::conditional_t<std::is_same_v<X, W>, X, float>;
@@ -28,7 +28,7 @@ __device__ std::int64_t first_of(int piece) {
 }
 
 template <class X, class W, int kPieces, bool kAligned>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMaxThreads)
     forward_kernel(const X* x, std::int64_t x_stride, const X* residual, X* sum, const W* weight,
                    Wider<X, W>* y, float* inverse_rms, std::int64_t width, float eps) {
   __shared__ float warps[kWarp];
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 template <class X, class W, int kPieces, bool kAligned>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMaxThreads)
     backward_kernel(const Wider<X, W>* grad, std::int64_t grad_stride, const X* x, std::int64_t x_stride,
                     const W* weight, const float* inverse_rms, const X* grad_sum, X* grad_x, float* parts,
                     std::int64_t rows, std::int64_t width) {
@@ -218,7 +218,7 @@ void with_elements(const RmsNormRows& in, const F& f) {
 template <class F>
 void with_types(const RmsNormRows& in, const F& f) {
   with_elements(in, [&](auto x, auto w) {
-    if (in.width <= kMostThreads * kVector) return f(x, w, std::integral_constant<int, 1>());
+    if (in.width <= kMaxThreads * kVector) return f(x, w, std::integral_constant<int, 1>());
     f(x, w, std::integral_constant<int, 2>());
   });
 }
@@ -269,7 +269,7 @@ void rms_norm(const RmsNormRows& in, const void* residual, void* sum, float eps,
 
 std::int64_t rms_norm_parts(std::int64_t rows, std::int64_t width) {
   const std::int64_t together = width <= kNarrow ? kNarrowThreads / lanes_of(width) : 1;
-  return std::min((rows + together - 1) / together, kMostParts);
+  return std::min((rows + together - 1) / together, kMaxParts);
 }
 
 void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,

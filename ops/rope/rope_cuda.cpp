@@ -23,7 +23,7 @@ Tensor rope_cuda(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in,
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
   const cuda::RopeHeads heads{x.size(0),   x.size(1),   x.size(2),   x.size(3),         2 * cos.size(3),
                               x.stride(0), x.stride(1), x.stride(2), launch.element(x), cos.size(0) == 1};
-  RONDO_ASSERT(x.const_data_ptr() != y.const_data_ptr() || heads.rotated <= cuda::kMostRotatedInPlace,
+  RONDO_ASSERT(x.const_data_ptr() != y.const_data_ptr() || heads.rotated <= cuda::kMaxRotatedInPlace,
                "rope: a head is too wide to be rotated in place");
   cuda::rope(heads, x.const_data_ptr(), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), interleaved,
              inverse, y.mutable_data_ptr(), launch.stream());

@@ -10,7 +10,7 @@
 
 namespace rondo::cuda {
 
-constexpr std::int64_t kMostRotatedInPlace = 4096;
+constexpr std::int64_t kMaxRotatedInPlace = 4096;
 
 struct RopeHeads {
   std::int64_t batch, time, heads, width;               // of x and y, all positive; y is contiguous
@@ -21,7 +21,7 @@ struct RopeHeads {
 };
 
 // y may be x if all heads of x are contiguous.
-// REQUIRES: time * heads * (width / 16 + 2) < 2^31; rotated <= kMostRotatedInPlace if y is x.
+// REQUIRES: time * heads * (width / 16 + 2) < 2^31; rotated <= kMaxRotatedInPlace if y is x.
 void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
           bool inverse, void* y, cudaStream_t stream);
 

@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kSteps = 8;  // of a warp
 constexpr std::int64_t kOfWarp = kSteps * kWarp, kOfBlock = kWarps * kOfWarp;
 
-using WarpCounts = std::int32_t[kWarps][kMostKinds];
+using WarpCounts = std::int32_t[kWarps][kMaxKinds];
 
 __device__ std::int64_t slot_of(int step) {
   return blockIdx.x * kOfBlock + threadIdx.x / kWarp * kOfWarp + step * kWarp + threadIdx.x % kWarp;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
                  const std::int32_t* __restrict__ of_blocks, const std::int32_t* __restrict__ counts,
                  std::int64_t* __restrict__ order, std::int64_t* __restrict__ place) {
   __shared__ WarpCounts next;  // the place of a warp's next slot of each kind
-  __shared__ std::int32_t begins[kMostKinds];
+  __shared__ std::int32_t begins[kMaxKinds];
   for (std::int64_t kind = threadIdx.x; kind < kinds; kind += kThreads) begins[kind] = counts[kind];
   count_by_warp(keys, slots, kinds, next);
   if (threadIdx.x < kWarp) scan(begins, kinds);

@@ -13,7 +13,7 @@ namespace {
 using at::Tensor;
 
 std::tuple<Tensor, Tensor, Tensor> sort_slots_cuda(const Tensor& keys_in, std::int64_t kinds) {
-  RONDO_ASSERT(kinds >= 1 && kinds <= cuda::kMostKinds, "sort_slots: a GPU sorts by 1 to 1,024 kinds");
+  RONDO_ASSERT(kinds >= 1 && kinds <= cuda::kMaxKinds, "sort_slots: a GPU sorts by 1 to 1,024 kinds");
   const cuda::Launch launch(keys_in, "sort_slots");
   auto results = sort_slots_results(keys_in, kinds);
   const Tensor keys = keys_in.contiguous();

@@ -8,9 +8,9 @@
 
 namespace rondo::cuda {
 
-constexpr std::int64_t kMostKinds = 1024;
+constexpr std::int64_t kMaxKinds = 1024;
 
-// keys, order and place [slots], counts [kinds], 1 <= kinds <= kMostKinds; `workspace`
+// keys, order and place [slots], counts [kinds], 1 <= kinds <= kMaxKinds; `workspace`
 // [sort_slots_workspace(slots, kinds)] is overwritten.
 std::int64_t sort_slots_workspace(std::int64_t slots, std::int64_t kinds);
 void sort_slots(const std::int64_t* keys, std::int64_t slots, std::int64_t kinds, std::int32_t* workspace,

@@ -35,13 +35,13 @@ std::string read_action(std::string_view text, Action& action) {
   if (stage.empty() || match == kActionNames.end())
     return "must be a stage, a type and a microbatch, such as 0F3, 2SEND_B1 or 1REDUCE_GRAD";
   action = {-1, 0, static_cast<ActionType>(match - kActionNames.begin()), false};
-  const auto stage_number = number_in<std::int32_t>(stage, 0, kMostStages - 1);
-  if (!stage_number) return fmt::format("must have a stage from 0 to {}", kMostStages - 1);
+  const auto stage_number = number_in<std::int32_t>(stage, 0, kMaxStages - 1);
+  if (!stage_number) return fmt::format("must have a stage from 0 to {}", kMaxStages - 1);
   action.stage = static_cast<std::uint16_t>(*stage_number);
   if (is_of_stage(action.type))
     return microbatch.empty() ? "" : fmt::format("must name no microbatch: {} is per stage", name);
-  const auto number = number_in<std::int32_t>(microbatch, 0, kMostMicrobatches - 1);
-  if (!number) return fmt::format("must end in a microbatch from 0 to {}", kMostMicrobatches - 1);
+  const auto number = number_in<std::int32_t>(microbatch, 0, kMaxMicrobatches - 1);
+  if (!number) return fmt::format("must end in a microbatch from 0 to {}", kMaxMicrobatches - 1);
   action.microbatch = *number;
   return "";
 }

@@ -54,8 +54,8 @@ constexpr bool makes_weight_gradient(ActionType type) {
   return type == ActionType::backward || type == ActionType::backward_weight;
 }
 
-inline constexpr std::int32_t kMostStages = 65535;
-inline constexpr std::int32_t kMostMicrobatches = 10'000'000;
+inline constexpr std::int32_t kMaxStages = 65535;
+inline constexpr std::int32_t kMaxMicrobatches = 10'000'000;
 
 struct Action {
   std::int32_t microbatch = -1;  // -1 for an action of a stage

@@ -11,7 +11,7 @@
 namespace rondo::pipeline {
 namespace {
 
-constexpr std::size_t kMostLetters = 1'000'000, kDeepestGroup = 16;
+constexpr std::size_t kMaxLetters = 1'000'000, kDeepestGroup = 16;
 
 // Expands letters, groups and repetitions from the front of `text`, up to a closing bracket or its
 // end. Returns "" or the rule that `text` breaks.
@@ -31,11 +31,11 @@ std::string expand(std::string_view& text, std::string& letters, std::size_t dep
     } else if (letter == '*') {
       const std::string_view digits =
           text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
-      const auto times = number_in<std::int32_t>(digits, 1, kMostStages);
+      const auto times = number_in<std::int32_t>(digits, 1, kMaxStages);
       if (!times || part.empty())
-        return fmt::format("must have a letter or a group before each *, and 1 to {} after it", kMostStages);
+        return fmt::format("must have a letter or a group before each *, and 1 to {} after it", kMaxStages);
       text.remove_prefix(digits.size());
-      if (letters.size() + part.size() * *times > kMostLetters) return "must have fewer layers";
+      if (letters.size() + part.size() * *times > kMaxLetters) return "must have fewer layers";
       for (std::int32_t i = 1; i < *times; ++i) letters += part;
       part.clear();
       continue;
@@ -44,7 +44,7 @@ std::string expand(std::string_view& text, std::string& letters, std::size_t dep
     } else {
       return "must consist of E, t, m, L, | and repetitions such as t*3 and (tt|)*29";
     }
-    if (letters.size() + part.size() > kMostLetters) return "must have fewer layers";
+    if (letters.size() + part.size() > kMaxLetters) return "must have fewer layers";
     letters += part;
   }
   return "";
@@ -81,7 +81,7 @@ std::string read_layout(std::string_view text, std::vector<StageLayers>& stages)
     if (letter == 'L') stages.back().loss = true;
     if (letter == '|') stages.emplace_back();
   }
-  if (stages.size() > kMostStages) return fmt::format("must have at most {} stages", kMostStages);
+  if (stages.size() > kMaxStages) return fmt::format("must have at most {} stages", kMaxStages);
   return "";
 }
 

@@ -294,10 +294,10 @@ std::string broken_picture_name(const std::filesystem::path& file) {
 }
 
 void require_drawable(const Program& program, const std::string& command) {
-  if (program.action_count() > kMostDrawn)
+  if (program.action_count() > kMaxDrawn)
     throw Error(ExitCode::usage, fmt::format("{}: a picture of {} actions is too large: the limit is {}; "
                                              "draw fewer ranks or microbatches",
-                                             command, program.action_count(), kMostDrawn));
+                                             command, program.action_count(), kMaxDrawn));
 }
 
 void write_picture(const std::filesystem::path& file, const Drawing& drawing) {

@@ -22,7 +22,7 @@ struct Drawing {
   const Timeline& timeline;  // with spans
 };
 
-inline constexpr std::int64_t kMostDrawn = 200'000;  // actions; larger pictures do not open
+inline constexpr std::int64_t kMaxDrawn = 200'000;  // actions; larger pictures do not open
 
 std::string to_svg(const Drawing& drawing);
 std::string to_page(const Drawing& drawing);

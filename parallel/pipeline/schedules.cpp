@@ -289,7 +289,7 @@ Program overlapped(std::int32_t microbatches) {
 }
 
 const std::vector<Schedule>& schedules() {
-  constexpr std::int32_t any = kMostStages;
+  constexpr std::int32_t any = kMaxStages;
   static const std::vector<Schedule> list = {
       {"GPipe", StageStyle::loop, 1, 1, 1, gpipe},
       {"1F1B", StageStyle::loop, 1, 1, 1, one_f_one_b},
@@ -323,9 +323,9 @@ std::optional<BrokenShape> broken_shape(const Schedule& schedule, const Pipeline
   if (v < least || v > most)
     return BrokenShape{stages_per_rank, fmt::format("must be {}{} with {}", least == most ? "" : "at least ",
                                                     least, schedule.name)};
-  if (static_cast<std::int64_t>(shape.ranks) * v > kMostStages)
+  if (static_cast<std::int64_t>(shape.ranks) * v > kMaxStages)
     return BrokenShape{stages_per_rank,
-                       fmt::format("must give at most {} stages on {} ranks", kMostStages, shape.ranks)};
+                       fmt::format("must give at most {} stages on {} ranks", kMaxStages, shape.ranks)};
   if (schedule.make == interleaved_1f1b || schedule.make == interleaved_zero_bubble) {
     const std::int32_t rounds = std::max(1, m / shape.ranks);
     if (m % rounds != 0)
@@ -336,10 +336,10 @@ std::optional<BrokenShape> broken_shape(const Schedule& schedule, const Pipeline
   if (schedule.make == dual_pipe_v && m < shape.stages())
     return BrokenShape{microbatches, fmt::format("must be at least the number of stages, {}, with {}",
                                                  shape.stages(), schedule.name)};
-  if (const std::int64_t each = std::int64_t{3} * shape.stages(); each * m > kMostActions)
+  if (const std::int64_t each = std::int64_t{3} * shape.stages(); each * m > kMaxActions)
     return BrokenShape{microbatches,
                        fmt::format("must be at most {} with {} stages: a program has at most {} actions",
-                                   kMostActions / each, shape.stages(), kMostActions)};
+                                   kMaxActions / each, shape.stages(), kMaxActions)};
   return std::nullopt;
 }
 

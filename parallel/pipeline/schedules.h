@@ -49,7 +49,7 @@ const Schedule* find_schedule(std::string_view name);
 // Throws Error(usage) with the nearest name for an unknown name.
 const Schedule& schedule_named(const std::string& name);
 
-inline constexpr std::int64_t kMostActions = 1 << 26;  // of compute, in about 3 GiB
+inline constexpr std::int64_t kMaxActions = 1 << 26;  // of compute, in about 3 GiB
 
 // The rule that a shape breaks, "must be ...", and the number that breaks it.
 struct BrokenShape {

@@ -35,7 +35,7 @@ using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kReservedBytes = 4096;  // for exit.json
-constexpr std::int64_t kMostOfASmallFile = 1 << 20;
+constexpr std::int64_t kMaxSmallFileBytes = 1 << 20;
 
 constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.jsonl",     "metrics.csv",
                                      "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
@@ -155,7 +155,7 @@ std::string utc_text(std::int64_t milliseconds) {
 std::string how_it_ended(const fs::path& folder) {
   try {
     const auto exit =
-        json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
+        json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMaxSmallFileBytes, FileUse::run));
     return fmt::format("ended with {} at {}: {}", exit.at("exit_code").get<int>(),
                        exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
   } catch (const std::exception&) {
@@ -259,7 +259,7 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
 
 void RunFolder::write_config(std::string_view toml) {
   const fs::path file = folder_ / "config.toml";
-  if (resumed_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
+  if (resumed_ && fs::exists(file) && read_file(file, kMaxSmallFileBytes, FileUse::run) != toml) {
     const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", resumed_->steps);
     rename_file(file, before, FileUse::run);
     log_info("the configuration differs from that of the earlier steps, which is in " + before.string());

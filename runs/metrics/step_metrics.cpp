@@ -137,7 +137,7 @@ std::string to_json(const StepMetrics& m) {
   return line + "}";
 }
 
-constexpr std::int64_t kMostSteps = 1'000'000'000'000;  // of training.steps
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;  // of training.steps
 
 StepMetrics parse_step_metrics(std::string_view text) {
   constexpr std::size_t kLongestHash = 64;
@@ -145,7 +145,7 @@ StepMetrics parse_step_metrics(std::string_view text) {
   StepMetrics m;
   if (!line.contains("step")) malformed("\"step\" is missing");
   m.step = count_of(line["step"], "step");
-  if (m.step > kMostSteps) malformed(fmt::format("\"step\" must be at most {}", kMostSteps));
+  if (m.step > kMaxSteps) malformed(fmt::format("\"step\" must be at most {}", kMaxSteps));
   m.loss = required_number(line, "loss");
   m.grad_norm = required_number(line, "grad_norm");
   m.lr = required_number(line, "lr");

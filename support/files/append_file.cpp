@@ -72,12 +72,12 @@ void AppendFile::append(std::string_view record) {
   } else if (!had_pending) {
     log_warning(fmt::format(
         "cannot write {}: {}; the run continues and retries; up to {} KiB or {} records are kept in memory",
-        path_.string(), std::strerror(error_number_), kMostKept >> 10, kRecordsKept));
+        path_.string(), std::strerror(error_number_), kMaxKept >> 10, kRecordsKept));
   }
 }
 
 std::string AppendFile::trouble() const {
-  if (std::ssize(pending_) <= kMostKept || pending_records_ <= kRecordsKept) return "";
+  if (std::ssize(pending_) <= kMaxKept || pending_records_ <= kRecordsKept) return "";
   return FileError("write", path_, error_number_, FileUse::run).what();
 }
 

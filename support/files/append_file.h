@@ -15,8 +15,8 @@ namespace rondo {
 // boundary, so the last record may be torn. A write that the disk cuts short is undone.
 class AppendFile {
  public:
-  static constexpr std::int64_t kMostKept = 64 << 10;  // bytes: about 200 steps of metrics
-  static constexpr std::int64_t kRecordsKept = 16;     // of any size
+  static constexpr std::int64_t kMaxKept = 64 << 10;  // bytes: about 200 steps of metrics
+  static constexpr std::int64_t kRecordsKept = 16;    // of any size
 
   // Creates the file if it is missing. Throws if the path is a symbolic link.
   explicit AppendFile(std::filesystem::path path);
@@ -30,7 +30,7 @@ class AppendFile {
   // Appends a record. If the disk fails, the record is kept in memory for the next call, and the
   // log reports it once.
   void append(std::string_view record);
-  // Returns why nothing can be written, once more than kMostKept bytes and kRecordsKept records are
+  // Returns why nothing can be written, once more than kMaxKept bytes and kRecordsKept records are
   // pending. Otherwise returns "".
   std::string trouble() const;
 

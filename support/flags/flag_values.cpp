@@ -51,7 +51,7 @@ ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most) {
 
 ReadValue tokens(std::int64_t* target) {
   return [=](const std::string& value) -> std::string {
-    constexpr double kMostExact = 9e15;  // a double holds every whole number up to it
+    constexpr double kMaxExact = 9e15;  // a double holds every whole number up to it
     static constexpr std::string_view kLetters = "KMGTB";
     static constexpr double kFactors[] = {1e3, 1e6, 1e9, 1e12, 1e9};
     std::string_view digits = value;
@@ -61,7 +61,7 @@ ReadValue tokens(std::int64_t* target) {
       digits.remove_suffix(1);
       factor = kFactors[at];
     }
-    const auto number = number_in<double>(digits, 0, kMostExact / factor);
+    const auto number = number_in<double>(digits, 0, kMaxExact / factor);
     const double count = std::round(number.value_or(0) * factor);
     if (count < 1 || std::abs(count - *number * factor) > 1e-6)
       return "must be a whole number of tokens from 1 to 9000T, such as 100B, 1.5T or 2e9";

@@ -215,9 +215,9 @@ Work::~Work() {
 }
 
 Reading::Reading(std::string_view path) {
-  constexpr std::size_t kMost = 255;
+  constexpr std::size_t kMax = 255;
   Reader& reader = reader_of_thread();
-  reader.path.set(path.substr(path.size() > kMost ? path.size() - kMost : 0));
+  reader.path.set(path.substr(path.size() > kMax ? path.size() - kMax : 0));
   reader.since.store(note(), kRelaxed);
 }
 

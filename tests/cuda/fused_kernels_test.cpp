@@ -150,13 +150,13 @@ TEST_CASE("the kernels of the clamped swiglu equal the CPU's, in place too, alig
 }
 
 TEST_CASE("a divisor known before a launch divides as the CPU does, up to the largest numbers") {
-  constexpr std::uint32_t kMost = (1u << 31) - 1;
+  constexpr std::uint32_t kMax = (1u << 31) - 1;
   for (const std::uint32_t divisor :
-       {1u, 2u, 3u, 7u, 8u, 127u, 128u, 1000u, 65535u, 65536u, kMost - 1, kMost}) {
+       {1u, 2u, 3u, 7u, 8u, 127u, 128u, 1000u, 65535u, 65536u, kMax - 1, kMax}) {
     const cuda::Divisor by(divisor);
-    const std::uint32_t multiple = kMost / divisor * divisor;
+    const std::uint32_t multiple = kMax / divisor * divisor;
     for (const std::uint32_t number :
-         {0u, 1u, divisor - 1, divisor, multiple / 2, multiple - 1, multiple, kMost - 1, kMost}) {
+         {0u, 1u, divisor - 1, divisor, multiple / 2, multiple - 1, multiple, kMax - 1, kMax}) {
       CHECK(by.divide(number).quotient == number / divisor);
       CHECK(by.divide(number).remainder == number % divisor);
     }

@@ -80,7 +80,7 @@ TEST_CASE("docs/pipeline.md has the bubbles and the memory of schedules with few
                                                                              {"DualPipeV", 2}}) {
     const Program whole = make_program(schedule_named(name), {8, stages, 16});
     std::string line = fmt::format("| {}{} |", name, stages == 1 ? "" : ", 2 stages");
-    for (const std::int32_t most : {kMostMicrobatches, 4, 2, 1, 0}) {
+    for (const std::int32_t most : {kMaxMicrobatches, 4, 2, 1, 0}) {
       const auto [lowered, proof] = lower_and_prove(limit_pending(whole, most));
       double in_flight = 0, pending = 0;
       for (std::size_t rank = 0; rank < lowered.ranks.size(); ++rank) {

@@ -25,8 +25,8 @@ T shifted_left(T x, u32 by) {
 }
 template <class T>
 T shifted_right(T x, u32 by) {
-  constexpr u32 kMost = 8 * sizeof(T) - 1;
-  if (by > kMost) return std::is_signed_v<T> ? static_cast<T>(x >> kMost) : T{};
+  constexpr u32 kMax = 8 * sizeof(T) - 1;
+  if (by > kMax) return std::is_signed_v<T> ? static_cast<T>(x >> kMax) : T{};
   return static_cast<T>(x >> by);
 }
 template <class T, auto f>

@@ -90,17 +90,17 @@ struct BatchOfRun {
 
 // Returns the batch of the run that saved a checkpoint, or nullopt if the manifest does not tell.
 std::optional<BatchOfRun> batch_of(const checkpoint::Manifest& manifest) {
-  constexpr std::int64_t kMostRanks = std::int64_t{1} << 19;
+  constexpr std::int64_t kMaxRanks = std::int64_t{1} << 19;
   const auto degree = [&](const char* name) -> std::optional<std::int64_t> {
     const auto value = manifest.layout.find(name);
     if (value == manifest.layout.end()) return std::nullopt;
-    return whole_number(*value, 1, kMostRanks);
+    return whole_number(*value, 1, kMaxRanks);
   };
   const auto shards = degree("data_parallel_shard"), replicas = degree("data_parallel_replicate");
   if (manifest.settings.empty() || !shards || !replicas) return std::nullopt;
   const Training training = config_of_settings(manifest.settings).training;
   const std::int64_t ranks = *shards * *replicas;
-  if (ranks > kMostRanks) return std::nullopt;  // no product below overflows
+  if (ranks > kMaxRanks) return std::nullopt;  // no product below overflows
   return BatchOfRun{global_batch_size(training, ranks), training.seq_len, ranks};
 }
 

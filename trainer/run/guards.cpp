@@ -57,13 +57,13 @@ void Guards::count_skipped(const StepResult& result, std::int64_t step) {
       "skipped",
       step, result.dropped_tokens);
   if (run_.environment.rank == 0) log_warning(message);
-  if (skipped_in_a_row_ < kMostSkipped) return;
+  if (skipped_in_a_row_ < kMaxSkipped) return;
   throw Error(
       ExitCode::numerics,
       fmt::format("{}, as were the {} before it; parameters and optimizer state are as after step {}. Raise "
                   "parallelism.expert_capacity_factor = {}, set it to 0 (room for every row), or set "
                   "parallelism.expert_overflow = \"drop\"",
-                  message, kMostSkipped - 1, step - kMostSkipped,
+                  message, kMaxSkipped - 1, step - kMaxSkipped,
                   run_.config.parallelism.expert_capacity_factor));
 }
 

@@ -16,7 +16,7 @@ class Guards {
   // `run` must outlive this.
   explicit Guards(Run& run) : run_(run) {}
 
-  // Throws Error(numerics) if the step is not finite, or is the last of kMostSkipped consecutive
+  // Throws Error(numerics) if the step is not finite, or is the last of kMaxSkipped consecutive
   // skipped steps: without updates a router cannot become balanced.
   void check(const StepResult& result, std::int64_t step);
   // Returns whether `inspect` reads the state after this step.
@@ -30,7 +30,7 @@ class Guards {
   // Adds seconds that this rank waited for others outside of a step's collectives.
   void waited(double seconds) { stragglers_.waited(seconds); }
 
-  static constexpr std::int64_t kMostSkipped = 10;
+  static constexpr std::int64_t kMaxSkipped = 10;
 
  private:
   void refuse(const StepResult& result, std::int64_t step) const;

@@ -128,7 +128,7 @@ const Fields& Card::fields() {
       field("multiprocessors", &Card::multiprocessors, "streaming multiprocessors",
             {.minimum = 1, .maximum = 1e6}),
       field("gpus_per_node", &Card::gpus_per_node, "GPUs that share fast links",
-            {.minimum = 1, .maximum = kMostGpusPerNode}),
+            {.minimum = 1, .maximum = kMaxGpusPerNode}),
       field("link_gb_per_s", &Card::link_gb_per_s, "links of a GPU within a node, each way", figure("GB/s")),
       field("network_gbit_per_s", &Card::network_gbit_per_s, "network of a GPU, each way", figure("Gb/s")),
       field("host_gb_per_s", &Card::host_gb_per_s, "link of a GPU to the host's memory, each way",

@@ -67,7 +67,7 @@ struct Card {
   bool float8_mx = false;      // has float8 products with scales of 32 elements (MXFP8)
   std::string also = {};       // another name that people type; "": none
 
-  static constexpr std::int64_t kMostGpusPerNode = 1024;
+  static constexpr std::int64_t kMaxGpusPerNode = 1024;
   // The fields that a file of --device-file may have. A field whose default breaks its own rule is
   // required.
   static const Fields& fields();

@@ -35,7 +35,7 @@ std::vector<std::pair<std::uint32_t, std::int32_t>> kinds_of(const BpeModel& mod
 }  // namespace
 
 Bpe::Bpe(BpeModel model) : byte_ids_(model.byte_ids), characters_(std::move(model.characters)) {
-  RONDO_ASSERT(model.merges.size() <= kMostMerges, "a model has at most kMostMerges merges");
+  RONDO_ASSERT(model.merges.size() <= kMaxMerges, "a model has at most kMaxMerges merges");
   const std::size_t size = std::bit_ceil(2 * model.merges.size() + 2);
   slots_.resize(size, kNoSlot);
   shift_ = 64 - std::countr_zero(size);
@@ -82,16 +82,16 @@ std::uint32_t Bpe::rank(std::int32_t left, std::int32_t right) const {
 // requested from memory.
 void Bpe::encode(std::span<const std::string_view> words, const char* readable, Work& work,
                  std::vector<std::int32_t>& out) const {
-  constexpr std::size_t kMostWords = 64;
-  std::array<ShortWordCache::Key, kMostWords> keys;
-  std::array<std::uint32_t, kMostWords> buckets;
-  std::array<std::int32_t, kMostWords * ShortWordCache::kMostIds> ids;
+  constexpr std::size_t kMaxWords = 64;
+  std::array<ShortWordCache::Key, kMaxWords> keys;
+  std::array<std::uint32_t, kMaxWords> buckets;
+  std::array<std::int32_t, kMaxWords * ShortWordCache::kMaxIds> ids;
   while (!words.empty()) {
-    const auto some = words.first(std::min(words.size(), kMostWords));
+    const auto some = words.first(std::min(words.size(), kMaxWords));
     words = words.subspan(some.size());
     for (std::size_t i = 0; i < some.size(); ++i) {
-      keys[i] = some[i].size() <= ShortWordCache::kMostBytes ? ShortWordCache::key(some[i], readable)
-                                                             : ShortWordCache::Key{};
+      keys[i] = some[i].size() <= ShortWordCache::kMaxBytes ? ShortWordCache::key(some[i], readable)
+                                                            : ShortWordCache::Key{};
       buckets[i] = ShortWordCache::bucket(keys[i]);
       work.short_words_.prefetch(buckets[i]);
     }
@@ -112,7 +112,7 @@ void Bpe::encode(std::span<const std::string_view> words, const char* readable, 
 // cached: they would not be counted again.
 void Bpe::encode_rare(std::string_view word, const ShortWordCache::Key& key, std::uint32_t bucket, Work& work,
                       std::vector<std::int32_t>& out) const {
-  const bool is_short = word.size() <= ShortWordCache::kMostBytes;
+  const bool is_short = word.size() <= ShortWordCache::kMaxBytes;
   if (!is_short || work.short_words_.is_elsewhere(key, bucket)) {
     if (work.cache_.find(word, out)) return;
   }
@@ -128,7 +128,7 @@ void Bpe::encode_rare(std::string_view word, const ShortWordCache::Key& key, std
   }
   const auto ids = std::span(out).subspan(first_new);
   if (work.dropped > dropped_before) return;
-  const bool is_elsewhere = !is_short || ids.size() > ShortWordCache::kMostIds;
+  const bool is_elsewhere = !is_short || ids.size() > ShortWordCache::kMaxIds;
   if (is_short) work.short_words_.keep(key, bucket, is_elsewhere ? ids.first(0) : ids);
   if (is_elsewhere) work.cache_.keep(word, ids);
 }

@@ -33,7 +33,7 @@ struct BpeCharacters {
   bool byte_fallback = false;
 };
 
-constexpr std::size_t kMostMerges = (1 << 22) - 1;
+constexpr std::size_t kMaxMerges = (1 << 22) - 1;
 
 struct BpeModel {
   std::array<std::int32_t, 256> byte_ids{};  // of the tokens of one byte; -1: dropped

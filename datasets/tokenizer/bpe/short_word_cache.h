@@ -17,13 +17,13 @@ namespace rondo {
 // One per thread.
 class ShortWordCache {
  public:
-  static constexpr std::size_t kMostBytes = 15, kMostIds = 4;
+  static constexpr std::size_t kMaxBytes = 15, kMaxIds = 4;
 
   // The bytes of a word, then zeros; bits 56 to 59 of `high` are its length.
   struct Key {
     std::uint64_t low, high;
   };
-  // Bytes before `readable` may be read, also behind the word. REQUIRES 1 to kMostBytes bytes.
+  // Bytes before `readable` may be read, also behind the word. REQUIRES 1 to kMaxBytes bytes.
   static Key key(std::string_view word, const char* readable) {
     std::array<char, 16> copy{};
     const char* bytes = word.data();
@@ -45,7 +45,7 @@ class ShortWordCache {
   }
   void prefetch(std::uint32_t bucket) const { __builtin_prefetch(&buckets_[bucket]); }
 
-  // Returns how many ids the word has, 0 if it is not cached. Writes kMostIds numbers to `out`:
+  // Returns how many ids the word has, 0 if it is not cached. Writes kMaxIds numbers to `out`:
   // first the ids.
   std::size_t find(const Key& key, std::uint32_t bucket, std::int32_t* out) const {
     const auto& [first, second] = buckets_[bucket];
@@ -73,7 +73,7 @@ class ShortWordCache {
   static constexpr std::size_t kBuckets = 1 << 17;  // 8 MiB
   struct Place {
     std::uint64_t low = 0, high = 0;  // of the key; the upper 4 bits of `high` are the number of ids
-    std::array<std::int32_t, kMostIds> ids;
+    std::array<std::int32_t, kMaxIds> ids;
   };
   struct alignas(64) Bucket {
     Place first, second;

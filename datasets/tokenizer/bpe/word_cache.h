@@ -18,7 +18,7 @@ class WordCache {
  public:
   // Appends the ids of `word` and returns true if they are cached.
   bool find(std::string_view word, std::vector<std::int32_t>& out) const {
-    if (word.size() > kMostBytes) return false;
+    if (word.size() > kMaxBytes) return false;
     const Slot& slot = slots_[index(word)];
     if (slot.length != word.size() || std::memcmp(slot.bytes.data(), word.data(), word.size()) != 0)
       return false;
@@ -29,7 +29,7 @@ class WordCache {
   // Caches the ids of `word`, except for long words and words of many ids. REQUIRES: `word` is
   // not empty.
   void keep(std::string_view word, std::span<const std::int32_t> ids) {
-    if (word.size() > kMostBytes || ids.size() > kMostIds) return;
+    if (word.size() > kMaxBytes || ids.size() > kMaxIds) return;
     Slot& slot = slots_[index(word)];
     slot.length = static_cast<std::uint8_t>(word.size());
     slot.count = static_cast<std::uint8_t>(ids.size());
@@ -39,11 +39,11 @@ class WordCache {
 
  private:
   static constexpr std::size_t kSlots = 1 << 14;  // 2 MiB
-  static constexpr std::size_t kMostBytes = 54, kMostIds = 18;
+  static constexpr std::size_t kMaxBytes = 54, kMaxIds = 18;
   struct Slot {  // 128 bytes
     std::uint8_t length = 0, count = 0;
-    std::array<char, kMostBytes> bytes;
-    std::array<std::int32_t, kMostIds> ids;
+    std::array<char, kMaxBytes> bytes;
+    std::array<std::int32_t, kMaxIds> ids;
   };
 
   static std::size_t index(std::string_view word) { return XXH3_64bits(word.data(), word.size()) % kSlots; }

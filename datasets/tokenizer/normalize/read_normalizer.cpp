@@ -23,9 +23,9 @@ void read(const JsonView& view, int depth, std::vector<NormalizerStep>& steps) {
   const JsonView type = view.at("type");
   const std::string& name = type.text();
   if (name == "Sequence") {
-    if (depth == kMostNestedSteps) return view.refuse("is nested too deeply");
+    if (depth == kMaxNestedSteps) return view.refuse("is nested too deeply");
     for (const JsonView& step : view.at("normalizers").items()) {
-      if (steps.size() >= kMostSteps) return step.refuse(fmt::format("follows {} others", kMostSteps));
+      if (steps.size() >= kMaxSteps) return step.refuse(fmt::format("follows {} others", kMaxSteps));
       read(step, depth + 1, steps);
     }
     return;

@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMostParts = 32;  // of one decomposition; Unicode has at most 18
+constexpr int kMaxParts = 32;  // of one decomposition; Unicode has at most 18
 
 bool is_composed(UnicodeForm form) { return form == UnicodeForm::nfc || form == UnicodeForm::nfkc; }
 
@@ -29,10 +29,10 @@ utf8proc_option_t options_of(UnicodeForm form) {
 int combining_class(utf8proc_int32_t character) { return utf8proc_get_property(character)->combining_class; }
 
 void decompose(char32_t character, UnicodeForm form, std::vector<utf8proc_int32_t>& out) {
-  std::array<utf8proc_int32_t, kMostParts> parts{};
+  std::array<utf8proc_int32_t, kMaxParts> parts{};
   const utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character),
-                                                         parts.data(), kMostParts, options_of(form), nullptr);
-  if (count < 0 || count > kMostParts) throw std::bad_alloc();
+                                                         parts.data(), kMaxParts, options_of(form), nullptr);
+  if (count < 0 || count > kMaxParts) throw std::bad_alloc();
   out.insert(out.end(), parts.begin(), parts.begin() + count);
 }
 

@@ -27,10 +27,10 @@ namespace rondo {
 // Maps characters to classes, which are numbered from 0 on.
 class CharacterClasses {
  public:
-  static constexpr std::size_t kMostSets = 64;
-  static constexpr std::uint32_t kMost = 255;
+  static constexpr std::size_t kMaxSets = 64;
+  static constexpr std::uint32_t kMax = 255;
 
-  // REQUIRES at most kMostSets sets. With more than kMost classes, only size() has a meaning.
+  // REQUIRES at most kMaxSets sets. With more than kMax classes, only size() has a meaning.
   explicit CharacterClasses(const std::vector<CodePointSet>& sets);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(sets_of_.size()); }

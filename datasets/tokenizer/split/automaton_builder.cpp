@@ -11,8 +11,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostStates = 4096, kMostEntries = std::size_t{1} << 20;
-constexpr std::int64_t kMostWork = 4'000'000;  // instructions visited: less than a tenth of a second
+constexpr std::size_t kMaxStates = 4096, kMaxEntries = std::size_t{1} << 20;
+constexpr std::int64_t kMaxWork = 4'000'000;  // instructions visited: less than a tenth of a second
 constexpr char32_t kEndOfCodePoints = 0x110000;
 
 }  // namespace
@@ -66,7 +66,7 @@ class AutomatonBuilder {
       automaton_.entries_.resize((state + 1) * width_);
       for (std::uint32_t a_class = 0; a_class <= automaton_.classes_.size(); ++a_class)
         automaton_.entries_[state * width_ + a_class] = entry(state, a_class);
-      if (work_ > kMostWork || states_.size() > kMostStates || states_.size() * width_ > kMostEntries)
+      if (work_ > kMaxWork || states_.size() > kMaxStates || states_.size() * width_ > kMaxEntries)
         return std::nullopt;
     }
     add_skips();
@@ -193,9 +193,9 @@ class AutomatonBuilder {
 
 std::optional<Automaton> Automaton::compile(std::string_view pcre2_pattern) {
   const std::optional<PatternProgram> program = pattern_program(pcre2_pattern);
-  if (!program || program->sets.size() > CharacterClasses::kMostSets) return std::nullopt;
+  if (!program || program->sets.size() > CharacterClasses::kMaxSets) return std::nullopt;
   CharacterClasses classes(program->sets);
-  if (classes.size() > CharacterClasses::kMost) return std::nullopt;
+  if (classes.size() > CharacterClasses::kMax) return std::nullopt;
   return AutomatonBuilder(*program, std::move(classes)).run();
 }
 

@@ -26,7 +26,7 @@ struct AsciiSet {
 
 // Ends of runs in the text at `begin`: bit i of `others` is set if byte i is not in the set.
 struct RunWindow {
-  static constexpr std::ptrdiff_t kBytes = 512, kMostRun = 56;
+  static constexpr std::ptrdiff_t kBytes = 512, kMaxRun = 56;
 
   std::array<std::uint8_t, kBytes / 8> others;
   const char* begin = nullptr;
@@ -45,12 +45,12 @@ struct RunWindow {
     return false;
   }
 
-  // Returns how many of the bytes at `p` are in the set before one that is not, at most kMostRun.
+  // Returns how many of the bytes at `p` are in the set before one that is not, at most kMaxRun.
   int length(const char* p) const {
     const auto at = static_cast<std::size_t>(p - begin);
     std::uint64_t bits;
     std::memcpy(&bits, others.data() + at / 8, sizeof bits);
-    return std::countr_zero(bits >> at % 8 | std::uint64_t{1} << kMostRun);
+    return std::countr_zero(bits >> at % 8 | std::uint64_t{1} << kMaxRun);
   }
 };
 

@@ -25,7 +25,7 @@ bool is_punctuation(char c) { return c == ' ' || std::ispunct(static_cast<unsign
 
 // Limit of the rewritten pattern. A class takes up to ten kilobytes, and engines compile no
 // larger patterns.
-constexpr std::size_t kMostBytes = 4 << 20;
+constexpr std::size_t kMaxBytes = 4 << 20;
 
 // Walks over the pattern and writes the new one.
 class Rewriter {
@@ -38,7 +38,7 @@ class Rewriter {
         caseless_item();
       else
         item();
-      if (out_.size() > kMostBytes) refuse(0, "is too large, with the code points of its classes");
+      if (out_.size() > kMaxBytes) refuse(0, "is too large, with the code points of its classes");
     }
     return std::move(out_);
   }
@@ -253,7 +253,7 @@ class Rewriter {
   // Reads a class, with nested classes and intersections (&&), which bind less than anything else.
   CodePointSet class_set() {
     const std::size_t begin = at_;
-    if (++depth_ > kMostNested) refuse(1, "is nested too deeply");
+    if (++depth_ > kMaxNested) refuse(1, "is nested too deeply");
     ++at_;
     const bool negated = peek() == '^';
     if (negated) ++at_;
@@ -293,7 +293,7 @@ class Rewriter {
       out_ += (negate ? "[^" : "[") + class_text(negate ? rest_of_all : set) + "]";
   }
 
-  static constexpr int kMostNested = 20;
+  static constexpr int kMaxNested = 20;
   std::string_view pattern_;
   const std::string& place_;
   std::size_t at_ = 0;

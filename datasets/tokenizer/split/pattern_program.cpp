@@ -15,8 +15,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostInstructions = 4096;
-constexpr int kMostNested = 100, kUnlimited = -1, kMostRepeats = 1000;
+constexpr std::size_t kMaxInstructions = 4096;
+constexpr int kMaxNested = 100, kUnlimited = -1, kMaxRepeats = 1000;
 
 struct NoProgram {};
 
@@ -77,7 +77,7 @@ class PatternReader {
   }
 
   PatternNode choice(bool caseless) {
-    if (++depth_ > kMostNested) throw NoProgram();
+    if (++depth_ > kMaxNested) throw NoProgram();
     PatternNode node{.kind = PatternNode::Kind::choice};
     do node.of.push_back(sequence(caseless));
     while (accept("|"));
@@ -94,7 +94,7 @@ class PatternReader {
 
   PatternNode repeats(PatternNode node) {
     for (int stacked = 0;; ++stacked) {
-      if (stacked == kMostNested) throw NoProgram();
+      if (stacked == kMaxNested) throw NoProgram();
       PatternNode repeat{.kind = PatternNode::Kind::repeat, .most = kUnlimited};
       if (accept("+"))
         repeat.least = 1;
@@ -124,7 +124,7 @@ class PatternReader {
   int count() {
     int value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || value > kMostRepeats) throw NoProgram();
+    if (error != std::errc() || value > kMaxRepeats) throw NoProgram();
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
   }
@@ -206,7 +206,7 @@ class ProgramEmitter {
 
  private:
   std::int32_t push(PatternInstruction instruction) {
-    if (program_.code.size() >= kMostInstructions) throw NoProgram();
+    if (program_.code.size() >= kMaxInstructions) throw NoProgram();
     program_.code.push_back(instruction);
     return static_cast<std::int32_t>(program_.code.size()) - 1;
   }

@@ -70,9 +70,9 @@ class Reader {
 
  private:
   void read_sequence(const JsonView& sequence, int depth) {
-    if (depth == kMostNestedSteps) return sequence.refuse("is nested too deeply");
+    if (depth == kMaxNestedSteps) return sequence.refuse("is nested too deeply");
     for (const JsonView& step : sequence.at("pretokenizers").items()) {
-      if (stages_.size() >= kMostSteps) return step.refuse(fmt::format("follows {} others", kMostSteps));
+      if (stages_.size() >= kMaxSteps) return step.refuse(fmt::format("follows {} others", kMaxSteps));
       read(step, depth + 1);
     }
   }

@@ -10,8 +10,8 @@
 namespace rondo {
 
 // The depth of sequences within sequences that is read.
-constexpr int kMostNestedSteps = 16;
-constexpr std::size_t kMostSteps = 100;  // of normalizers, and of pre-tokenizers: each walks the whole text
+constexpr int kMaxNestedSteps = 16;
+constexpr std::size_t kMaxSteps = 100;  // of normalizers, and of pre-tokenizers: each walks the whole text
 
 // A pattern of Split or Replace: {"Regex": ...} or {"String": ...}.
 struct FilePattern {

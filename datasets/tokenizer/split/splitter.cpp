@@ -11,7 +11,7 @@ namespace rondo {
 namespace {
 
 // Bounds one call of Automaton::split: words, and pieces that a later stage splits.
-constexpr std::size_t kMostWords = 256, kMostPieces = 16;
+constexpr std::size_t kMaxWords = 256, kMaxPieces = 16;
 
 // Returns whether a stage passes pieces on as it finds them.
 bool passes_on(SplitBehavior behavior) {
@@ -121,8 +121,8 @@ void Splitter::run(std::size_t stage, std::string_view text, bool is_first, Rege
   switch (current.options.kind) {
     case SplitStage::Kind::regex:
       if (current.automaton && stage + 1 == stages_.size())
-        return run_automaton<kMostWords>(stage, text, is_first, scratch, words);
-      if (current.automaton) return run_automaton<kMostPieces>(stage, text, is_first, scratch, words);
+        return run_automaton<kMaxWords>(stage, text, is_first, scratch, words);
+      if (current.automaton) return run_automaton<kMaxPieces>(stage, text, is_first, scratch, words);
       return each_piece(current, text, scratch, [&](std::size_t begin, std::size_t end) {
         run(stage + 1, text.substr(begin, end - begin), is_first && begin == 0, scratch, words);
       });

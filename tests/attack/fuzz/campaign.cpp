@@ -29,14 +29,14 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr double kMost_s = 20;  // what is watched runs ten times slower
+constexpr double kMax_s = 20;  // what is watched runs ten times slower
 #else
-constexpr double kMost_s = 2;
+constexpr double kMax_s = 2;
 #endif
-constexpr double kMostWaiting_s = 60;
+constexpr double kMaxWaiting_s = 60;
 constexpr std::uint64_t kInputsOfAChild = 100'000;  // libc keeps some of what it was given, as every setenv
-constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
-constexpr std::uint64_t kMostFindings = 100;
+constexpr std::int64_t kMaxBytes = std::int64_t{256} << 20;
+constexpr std::uint64_t kMaxFindings = 100;
 constexpr int kKeptOfAKind = 3;
 constexpr int kBroke = 70;  // exit code of a child that found something
 
@@ -111,7 +111,7 @@ void silence(const fs::path& errors) {
     shared.began_s = 0;
     seeds.put_back(input);
     const std::int64_t bytes = peak_bytes() - had_bytes;
-    if (what.empty() && bytes > kMostBytes) what = "took more than 256 MiB";
+    if (what.empty() && bytes > kMaxBytes) what = "took more than 256 MiB";
     shared.accepted += accepted;
     shared.worst_bytes = std::max(shared.worst_bytes, bytes);
     if (ms > shared.worst_ms) shared.worst_ms = ms, shared.worst_input = number;
@@ -141,8 +141,8 @@ std::string end_of(pid_t child, Shared& shared, const fs::path& errors) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     const double began_s = shared.began_s;
     if (began_s == 0) continue;
-    const bool busy = seconds_of(clock) - shared.cpu_s > kMost_s;
-    if (!busy && seconds_of(CLOCK_MONOTONIC) - began_s < kMostWaiting_s) continue;
+    const bool busy = seconds_of(clock) - shared.cpu_s > kMax_s;
+    if (!busy && seconds_of(CLOCK_MONOTONIC) - began_s < kMaxWaiting_s) continue;
     if (shared.began_s != began_s) continue;
     too_long = true;
     kill(child, SIGKILL);
@@ -200,7 +200,7 @@ Result attack(const Parser& parser, const Campaign& campaign) {
       std::ofstream(kept.string() + ".why") << what << "\n" << std::ifstream(work.path / "stderr").rdbuf();
     }
     shared.next = number + 1;
-    if (++found == kMostFindings) {
+    if (++found == kMaxFindings) {
       result.gave_up = true;
       break;
     }

@@ -116,19 +116,19 @@ void read_tokens(const Input& input) {
   std::optional<Replaced> sealed;
   if (input.file.extension() == ".tokens" && input.text.size() >= kTokenHeaderBytes && input.number % 2 == 0)
     sealed.emplace(input.file, resealed(input.text));
-  constexpr std::int64_t kMost = 1 << 14;
-  std::vector<std::int64_t> ids(kMost);
+  constexpr std::int64_t kMax = 1 << 14;
+  std::vector<std::int64_t> ids(kMax);
   std::vector<SourceFile> files = find_files(input.file.parent_path().string()).files;
   for (SourceFile& file : files) file.as = recognise(file.path, "text");
   for (const NamedFile& named : name_files(files)) {
     if (named.open == nullptr) continue;  // it is taken for text now
     const auto file = named.open(named.file, {.size = 258, .owner = "byte"});
-    file->id_range(kMost);
+    file->id_range(kMax);
     for (std::int64_t document = 0; document < std::min<std::int64_t>(file->documents(), 1000); ++document) {
       file->id_hash(document);
       const std::int64_t tokens = file->tokens(document);
       must(tokens >= 0, "a document has no less than no token");
-      file->read(document, 0, std::min(tokens, kMost), ids.data());
+      file->read(document, 0, std::min(tokens, kMax), ids.data());
     }
     file->verify();
   }

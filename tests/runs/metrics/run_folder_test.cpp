@@ -263,7 +263,7 @@ TEST_CASE("a run folder that may not be written is refused") {
 TEST_CASE("what a full device refuses waits in memory, and is finally an error that names the file") {
   AppendFile file("/dev/full");
   const std::string line(1023, 'x');
-  for (std::int64_t kept = 0; kept < AppendFile::kMostKept; kept += 1024) {
+  for (std::int64_t kept = 0; kept < AppendFile::kMaxKept; kept += 1024) {
     file.append(line + "\n");
     CHECK(file.trouble().empty());
   }

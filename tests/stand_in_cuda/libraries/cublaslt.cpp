@@ -52,7 +52,7 @@ struct Layout {
 constexpr std::uint64_t kAlgorithm = 0x42;  // the first word of each algorithm, before its number
 constexpr int kAlgorithms = 2;
 constexpr std::size_t kWorkspace = 4096;  // of the second algorithm
-constexpr std::uint64_t kMostComputed = 1 << 22;
+constexpr std::uint64_t kMaxComputed = 1 << 22;
 
 template <class Handle, class Object>
 cublasStatus_t made(Handle* handle, Object* object) {
@@ -183,7 +183,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
        of_d.rows % 16 != 0 || description.of_a.numbers == nullptr || description.of_b.numbers == nullptr))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool all_bf16 = of_a.type == CUDA_R_16BF && of_b.type == CUDA_R_16BF && of_d.type == CUDA_R_16BF;
-  if (all_bf16 && of_d.rows * of_d.columns * left.columns() <= kMostComputed && !records(stream))
+  if (all_bf16 && of_d.rows * of_d.columns * left.columns() <= kMaxComputed && !records(stream))
     compute(left, right, *static_cast<const float*>(beta),
             {static_cast<const std::uint16_t*>(c), of_d, false}, static_cast<std::uint16_t*>(d));
   const stand_in_touched all[] = {

@@ -105,7 +105,7 @@ TEST_CASE("ten consecutive skipped steps end the run, and a step that is applied
   SmallRun small;
   Guards guards(small.run);
   const StepResult skipped{.dropped_tokens = 3, .skipped = true}, applied{};
-  for (std::int64_t step = 1; step < Guards::kMostSkipped; ++step) guards.check(skipped, step);
+  for (std::int64_t step = 1; step < Guards::kMaxSkipped; ++step) guards.check(skipped, step);
   guards.check(applied, 10);
   for (std::int64_t step = 11; step < 20; ++step) guards.check(skipped, step);
   CHECK_THAT(message_of([&] { guards.check(skipped, 20); }, ExitCode::numerics),

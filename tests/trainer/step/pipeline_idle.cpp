@@ -31,7 +31,7 @@ namespace rondo {
 namespace {
 
 constexpr int kRanks = 4, kMicrobatches = 8, kLength = 32;
-constexpr double kMostApart = 0.05;
+constexpr double kMaxDifference = 0.05;
 
 JobConfig config_of(const pipeline::Schedule& schedule) {
   return load_config({"--model.flavor=debugmodel",
@@ -136,7 +136,7 @@ int compare(const char* program, const char* milliseconds) {
     std::fflush(stdout);
   }
   fmt::print("\nat most {:.1f} % apart\n", 100 * most);
-  return most <= kMostApart ? 0 : 1;
+  return most <= kMaxDifference ? 0 : 1;
 }
 
 }  // namespace

@@ -123,11 +123,11 @@ std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::st
     note = "a loss is left whole: its vocabulary is padded";
     return 0;
   }
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
   const auto in_parts = [](std::int64_t whole, std::int64_t parts) { return (whole + parts - 1) / parts; };
   const auto element = static_cast<std::int64_t>(c10::elementSize(o.sharding.fsdp.compute_dtype));
   const std::int64_t bytes = all * (vocabulary / shards) * element;
-  const std::int64_t rows = in_parts(all, *o.loss_chunks > 0 ? *o.loss_chunks : in_parts(bytes, kMostBytes));
+  const std::int64_t rows = in_parts(all, *o.loss_chunks > 0 ? *o.loss_chunks : in_parts(bytes, kMaxBytes));
   note = fmt::format("logits of {} of {} rows at a time", rows, all);
   return rows;
 }
