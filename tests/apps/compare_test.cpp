@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "runs/compare_runs.h"
 #include "tests/runs/made_up_runs.h"
 

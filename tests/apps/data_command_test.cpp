@@ -8,7 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "tests/datasets/control_tokenizer.h"
 #include "tests/datasets/token_bytes.h"
 #include "tests/runs/metrics/scratch.h"

@@ -6,8 +6,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
-#include "apps/doctor_checks.h"
-#include "apps/run_program.h"
+#include "apps/rondo/doctor_checks.h"
+#include "apps/rondo/run_program.h"
 #include "tests/runs/metrics/scratch.h"
 
 namespace rondo {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 
 namespace rondo {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 
 namespace rondo {
 namespace {

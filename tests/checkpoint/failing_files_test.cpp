@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/prune.h"
 #include "tests/checkpoint/states.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/lower.h"
 #include "parallel/pipeline/picture.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 
 namespace rondo {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "tests/run/rank_pool.h"
 #include "tests/runs/metrics/scratch.h"
 

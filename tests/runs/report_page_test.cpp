@@ -10,7 +10,7 @@
 #include <optional>
 #include <regex>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "runs/event_text.h"
 #include "runs/report_text.h"
 #include "support/text/html.h"

@@ -21,7 +21,8 @@ else
 fi
 
 if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
-  mapfile -t sources < <(find support ops parallel models compiler trainer apps tests -type f \
+  mapfile -t sources < <(find support ops launch parallel datasets models compiler checkpoint config runs trainer plan \
+    prove apps tests -type f \
     \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
   check "sources are formatted" clang-format --dry-run -Werror "${sources[@]}"
 else

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "checkpoint/hugging_face/folder_writer.h"
 #include "models/llama3/llama3.h"
 #include "models/parts/decoder.h"

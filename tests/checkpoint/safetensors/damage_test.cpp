@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "checkpoint/safetensors/format.h"
 #include "tests/attack/fuzz/mutate.h"
 #include "tests/checkpoint/safetensors/texts.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "checkpoint/safetensors/reader.h"
 #include "checkpoint/safetensors/writer.h"
 #include "tests/checkpoint/safetensors/texts.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "tests/runs/metrics/scratch.h"
 
 namespace rondo {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/data_flags.h"
+#include "apps/rondo/data_flags.h"
 #include "datasets/select_files.h"
 #include "datasets/text_source.h"
 #include "datasets/token_files/rondo_source.h"

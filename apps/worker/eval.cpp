@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "config/derived/dtypes.h"
 #include "config/derived/float8.h"

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "support/files/atomic_file.h"
 

@@ -1,6 +1,6 @@
 // `rondo data SUBCOMMAND ...`: token files.
 #include "apps/commands.h"
-#include "apps/subcommands.h"
+#include "apps/rondo/subcommands.h"
 
 namespace rondo {
 

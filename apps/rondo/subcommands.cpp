@@ -1,4 +1,4 @@
-#include "apps/subcommands.h"
+#include "apps/rondo/subcommands.h"
 
 #include <fmt/format.h>
 

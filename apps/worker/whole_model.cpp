@@ -1,4 +1,4 @@
-#include "apps/whole_model.h"
+#include "apps/worker/whole_model.h"
 
 #include <ATen/ops/empty.h>
 

@@ -2,7 +2,7 @@
 // is checked from outside: the worker runs as a child with a time limit, because a broken library
 // ends a process before main. Parts that only some uses need are absent, not missing. Loopback is
 // tested with a real connection, since a configured interface may still refuse one.
-#include "apps/doctor_checks.h"
+#include "apps/rondo/doctor_checks.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 #include "support/machine/core_room.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "apps/terminal.h"
-#include "apps/whole_model.h"
-#include "apps/worker_commands.h"
+#include "apps/worker/whole_model.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"

@@ -2,7 +2,7 @@
 // LibTorch run in `rondo-worker`, in the same folder, by exec.
 #include "apps/commands.h"
 #include "apps/exit_code.h"
-#include "apps/subcommands.h"
+#include "apps/rondo/subcommands.h"
 #include "support/process_start.h"
 
 namespace rondo {

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 
 namespace rondo {

@@ -8,7 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/model_source.h"
-#include "apps/subcommands.h"
+#include "apps/rondo/subcommands.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/committed.h"
 #include "checkpoint/prune.h"

@@ -8,8 +8,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "apps/model_source.h"
-#include "apps/whole_model.h"
-#include "apps/worker_commands.h"
+#include "apps/worker/whole_model.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "checkpoint/hugging_face/folder.h"
 #include "checkpoint/safetensors/writer.h"

@@ -1,7 +1,7 @@
 // Uses posix_spawn with both outputs in one pipe; the end of the pipe is the end of the program.
 // Discards output above the limit, since a full pipe would block the program. The child leads its
 // own process group, so a timeout also kills its children.
-#include "apps/run_program.h"
+#include "apps/rondo/run_program.h"
 
 #include <fcntl.h>
 #include <poll.h>

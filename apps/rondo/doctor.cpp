@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/doctor_checks.h"
+#include "apps/rondo/doctor_checks.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"

@@ -1,7 +1,7 @@
 // `rondo-worker play DESCRIPTORS`: the ranks of a pool (launch/rank_pool.h), started by
 // `rondo prove` and tests.
 #include "apps/exit_code.h"
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "launch/rank_pool.h"
 
 namespace rondo {

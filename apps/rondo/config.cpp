@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "apps/subcommands.h"
+#include "apps/rondo/subcommands.h"
 #include "apps/worker_options.h"
 #include "config/dump.h"
 #include "config/json_schema.h"

@@ -3,8 +3,8 @@
 #include <optional>
 #include <tuple>
 
-#include "apps/still_working.h"
-#include "apps/worker_commands.h"
+#include "apps/worker/still_working.h"
+#include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "parallel/pipeline/picture.h"
 #include "plan/comparison.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "apps/exit_code.h"
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "support/process_start.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"

@@ -1,5 +1,5 @@
 // `rondo-worker train ...`: one rank of a run.
-#include "apps/worker_commands.h"
+#include "apps/worker/worker_commands.h"
 #include "trainer/run/training_run.h"
 
 namespace rondo {

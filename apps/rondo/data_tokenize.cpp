@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "apps/data_flags.h"
+#include "apps/rondo/data_flags.h"
 #include "datasets/select_files.h"
 #include "datasets/tokenize.h"
 #include "datasets/tokenizer/document_ends.h"
