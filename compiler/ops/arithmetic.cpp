@@ -13,63 +13,63 @@ using Kind = Placement::Kind;
 
 // Returns the placement of argument i in the dimensions of result 0. Operands are broadcast from
 // the last dimension on.
-Placement aligned(const OnAxis& at, std::size_t i) {
-  Placement p = at.operand(i);
+Placement aligned(const OnAxis& axis, std::size_t i) {
+  Placement p = axis.operand(i);
   if (p.kind == Kind::sharded)
-    p.dim = static_cast<std::int8_t>(p.dim + static_cast<int>(at.result(0).sizes.size()) -
-                                     static_cast<int>(at.type(i).sizes.size()));
+    p.dim = static_cast<std::int8_t>(p.dim + static_cast<int>(axis.result(0).sizes.size()) -
+                                     static_cast<int>(axis.type(i).sizes.size()));
   return p;
 }
 
-Placement add(const OnAxis& at, std::size_t) {
-  const Placement a = aligned(at, 0), b = aligned(at, 1);
+Placement add(const OnAxis& axis, std::size_t) {
+  const Placement a = aligned(axis, 0), b = aligned(axis, 1);
   if (a.kind == Kind::partial_max && b.kind == Kind::partial_max) throw Refused{"it adds two partial maxima"};
   return sum_of(a, b);
 }
-Placement multiply(const OnAxis& at, std::size_t) { return product_of(aligned(at, 0), aligned(at, 1)); }
-Placement divide(const OnAxis& at, std::size_t) {
-  return product_of(aligned(at, 0), nonlinear(aligned(at, 1)));
+Placement multiply(const OnAxis& axis, std::size_t) { return product_of(aligned(axis, 0), aligned(axis, 1)); }
+Placement divide(const OnAxis& axis, std::size_t) {
+  return product_of(aligned(axis, 0), nonlinear(aligned(axis, 1)));
 }
 
-Placement pointwise(const OnAxis& at, std::size_t) {
+Placement pointwise(const OnAxis& axis, std::size_t) {
   Placement result;
-  for (std::size_t i = 0; i < at.node.args.size(); ++i)
-    if (at.has(i)) result = sum_of(result, nonlinear(aligned(at, i)));
+  for (std::size_t i = 0; i < axis.node.args.size(); ++i)
+    if (axis.has(i)) result = sum_of(result, nonlinear(aligned(axis, i)));
   return result;
 }
 
 // exp is monotonic, so it maps the maximum of the operands to the maximum of the results.
-Placement exp(const OnAxis& at, std::size_t i) {
-  return at.operand(0).kind == Kind::partial_max ? kPartialMax : pointwise(at, i);
+Placement exp(const OnAxis& axis, std::size_t i) {
+  return axis.operand(0).kind == Kind::partial_max ? kPartialMax : pointwise(axis, i);
 }
 
 // (gradient, values that the forward saved, ...)
-Placement gradient_of_pointwise(const OnAxis& at, std::size_t) {
+Placement gradient_of_pointwise(const OnAxis& axis, std::size_t) {
   Placement others;
-  for (std::size_t i = 1; i < at.node.args.size(); ++i)
-    if (at.has(i)) others = sum_of(others, nonlinear(aligned(at, i)));
-  return product_of(aligned(at, 0), others);
+  for (std::size_t i = 1; i < axis.node.args.size(); ++i)
+    if (axis.has(i)) others = sum_of(others, nonlinear(aligned(axis, i)));
+  return product_of(aligned(axis, 0), others);
 }
 
-Placement choose(const OnAxis& at, std::size_t) {  // (condition, x, y)
-  const Placement condition = nonlinear(aligned(at, 0));
-  return product_of(sum_of(aligned(at, 1), aligned(at, 2)), condition);
+Placement choose(const OnAxis& axis, std::size_t) {  // (condition, x, y)
+  const Placement condition = nonlinear(aligned(axis, 0));
+  return product_of(sum_of(aligned(axis, 1), aligned(axis, 2)), condition);
 }
 
 // (x, mask, number). If each rank clears the elements outside of its part, the result is a partial
 // sum: each element is set on one rank.
-Placement masked_fill(const OnAxis& at, std::size_t) {
-  const Placement x = aligned(at, 0), mask = nonlinear(aligned(at, 1));
-  if (!at.is_zero(2)) return sum_of(nonlinear(x), mask);
+Placement masked_fill(const OnAxis& axis, std::size_t) {
+  const Placement x = aligned(axis, 0), mask = nonlinear(aligned(axis, 1));
+  if (!axis.is_zero(2)) return sum_of(nonlinear(x), mask);
   if (mask.kind == Kind::local && (x.kind == Kind::local || x == kReplicated)) return kPartialSum;
   return product_of(x, mask);
 }
 
 // A partial sum that is converted to an integer is the rank's own count. The rank's own count in
 // floating point is a partial sum.
-Placement convert(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  const DType from = at.type(0).dtype, to = at.result(0).dtype;
+Placement convert(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  const DType from = axis.type(0).dtype, to = axis.result(0).dtype;
   if (is_partial(p) && !is_float(to) && is_float(from)) return kLocal;
   return p.kind == Kind::local && !is_float(from) && from != DType::b8 && is_float(to) ? kPartialSum : p;
 }
@@ -77,68 +77,70 @@ Placement convert(const OnAxis& at, std::size_t) {
 Placement zeros(const OnAxis&, std::size_t) { return kZero; }
 Placement constant(const OnAxis&, std::size_t) { return kReplicated; }
 // The result has the sizes of its operand, and so its sharding.
-Placement constant_like(const OnAxis& at, std::size_t) {
-  Placement p = at.operand(0);
+Placement constant_like(const OnAxis& axis, std::size_t) {
+  Placement p = axis.operand(0);
   p.repeated = false;
   return is_partial(p) || p.kind == Kind::zero ? kReplicated : p;
 }
-Placement scalar(const OnAxis& at, std::size_t) { return at.is_zero(0) ? kZero : kReplicated; }
-Placement fill(const OnAxis& at, std::size_t i) { return at.is_zero(1) ? kZero : constant_like(at, i); }
+Placement scalar(const OnAxis& axis, std::size_t) { return axis.is_zero(0) ? kZero : kReplicated; }
+Placement fill(const OnAxis& axis, std::size_t i) { return axis.is_zero(1) ? kZero : constant_like(axis, i); }
 
 // Returns true if a reduction (x, dims, ...) reduces dimension `dim` of x. Empty `dims` reduce all.
-bool reduces(const OnAxis& at, int dim) {
-  const std::size_t dims = at.type(0).sizes.size();
-  const auto* list = argument<std::vector<std::int64_t>>(at.node, 1);
+bool reduces(const OnAxis& axis, int dim) {
+  const std::size_t dims = axis.type(0).sizes.size();
+  const auto* list = argument<std::vector<std::int64_t>>(axis.node, 1);
   if (list == nullptr || list->empty()) return true;
   return std::any_of(list->begin(), list->end(), [&](std::int64_t d) { return dim_of(d, dims) == dim; });
 }
 
 // Returns the placement in the dimensions of the result.
-Placement kept_dim(const OnAxis& at, Placement p) {
-  if (p.kind != Kind::sharded || at.result(0).sizes.size() == at.type(0).sizes.size()) return p;
+Placement kept_dim(const OnAxis& axis, Placement p) {
+  if (p.kind != Kind::sharded || axis.result(0).sizes.size() == axis.type(0).sizes.size()) return p;
   int reduced = 0;
-  for (int d = 0; d < p.dim; ++d) reduced += reduces(at, d);
+  for (int d = 0; d < p.dim; ++d) reduced += reduces(axis, d);
   p.dim = static_cast<std::int8_t>(p.dim - reduced);
   return p;
 }
 
 // Returns true if the node reduces a sharded dimension.
-bool reduces_sharded(const OnAxis& at, const Placement& p) {
-  return p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim));
+bool reduces_sharded(const OnAxis& axis, const Placement& p) {
+  return p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(axis, p.dim));
 }
 
-Placement reduce(const OnAxis& at, const Placement& p, const Placement& partial) {
-  if (!reduces_sharded(at, p)) return kept_dim(at, p);
+Placement reduce(const OnAxis& axis, const Placement& p, const Placement& partial) {
+  if (!reduces_sharded(axis, p)) return kept_dim(axis, p);
   return {partial.kind, 0, p.repeated};
 }
 
-Placement sum(const OnAxis& at, std::size_t) { return reduce(at, at.operand(0), kPartialSum); }
-Placement largest(const OnAxis& at, std::size_t) { return reduce(at, nonlinear(at.operand(0)), kPartialMax); }
-Placement mean(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (reduces_sharded(at, p)) throw Refused{"it takes the mean over a sharded dimension"};
-  return kept_dim(at, p);
+Placement sum(const OnAxis& axis, std::size_t) { return reduce(axis, axis.operand(0), kPartialSum); }
+Placement largest(const OnAxis& axis, std::size_t) {
+  return reduce(axis, nonlinear(axis.operand(0)), kPartialMax);
+}
+Placement mean(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (reduces_sharded(axis, p)) throw Refused{"it takes the mean over a sharded dimension"};
+  return kept_dim(axis, p);
 }
 
 // Ops along one dimension, argument `Dim`, which remains.
 template <std::size_t Dim>
-Placement whole_along(const OnAxis& at, const Placement& p) {
+Placement whole_along(const OnAxis& axis, const Placement& p) {
   if (p.kind == Kind::inner ||
-      (p.kind == Kind::sharded && p.dim == dim_of(at.integer(Dim), at.type(0).sizes.size()))) {
-    if (!is_float(at.result(0).dtype)) return kLocal;
+      (p.kind == Kind::sharded && p.dim == dim_of(axis.integer(Dim), axis.type(0).sizes.size()))) {
+    if (!is_float(axis.result(0).dtype)) return kLocal;
     throw Refused{"it needs the whole of a sharded dimension"};
   }
   return p;
 }
 template <std::size_t Dim>
-Placement nonlinear_along(const OnAxis& at, std::size_t) {
-  return whole_along<Dim>(at, nonlinear(at.operand(0)));
+Placement nonlinear_along(const OnAxis& axis, std::size_t) {
+  return whole_along<Dim>(axis, nonlinear(axis.operand(0)));
 }
 // Sorting a rank's rows keeps their sharding, since the type does not describe their order.
-Placement sort(const OnAxis& at, std::size_t) { return nonlinear(at.operand(0)); }
-Placement sum_along(const OnAxis& at, std::size_t) { return whole_along<1>(at, at.operand(0)); }
-Placement softmax_backward(const OnAxis& at, std::size_t) {
-  return whole_along<2>(at, product_of(at.operand(0), nonlinear(at.operand(1))));
+Placement sort(const OnAxis& axis, std::size_t) { return nonlinear(axis.operand(0)); }
+Placement sum_along(const OnAxis& axis, std::size_t) { return whole_along<1>(axis, axis.operand(0)); }
+Placement softmax_backward(const OnAxis& axis, std::size_t) {
+  return whole_along<2>(axis, product_of(axis.operand(0), nonlinear(axis.operand(1))));
 }
 
 constexpr Op kArithmeticOps[] = {

@@ -40,35 +40,35 @@ Placement by_batch_or_head(const Placement& p) {
   if (p.kind == Placement::Kind::replicated || p == sharded(0) || p == sharded(1)) return p;
   throw Refused{"its operands are sharded along neither batch nor head: \"" + print(p) + "\""};
 }
-bool divides_queries(const OnAxis& at, const Attention& a) {
-  return at.of(a.q) == sharded(0) && at.of(a.k) == kReplicated && at.of(a.v) == kReplicated &&
-         a.query_positions != kNoValue && at.of(a.query_positions) == sharded(0) &&
-         at.of(a.key_positions) == kReplicated;
+bool divides_queries(const OnAxis& axis, const Attention& a) {
+  return axis.of(a.q) == sharded(0) && axis.of(a.k) == kReplicated && axis.of(a.v) == kReplicated &&
+         a.query_positions != kNoValue && axis.of(a.query_positions) == sharded(0) &&
+         axis.of(a.key_positions) == kReplicated;
 }
-Placement attention(const OnAxis& at, std::size_t) {
-  const Attention a = read_attention(at.node, false);
-  const Placement q = at.of(a.q);
-  if (!divides_queries(at, a) && (q != at.of(a.k) || q != at.of(a.v)))
+Placement attention(const OnAxis& axis, std::size_t) {
+  const Attention a = read_attention(axis.node, false);
+  const Placement q = axis.of(a.q);
+  if (!divides_queries(axis, a) && (q != axis.of(a.k) || q != axis.of(a.v)))
     throw Refused{"its queries, keys and values are sharded differently"};
-  if (a.sinks != kNoValue && at.of(a.sinks) != (q == sharded(1) ? sharded(0) : kReplicated))
-    throw Refused{"its sinks are not sharded like its heads: \"" + print(at.of(a.sinks)) + "\""};
+  if (a.sinks != kNoValue && axis.of(a.sinks) != (q == sharded(1) ? sharded(0) : kReplicated))
+    throw Refused{"its sinks are not sharded like its heads: \"" + print(axis.of(a.sinks)) + "\""};
   return by_batch_or_head(q);
 }
-Placement attention_backward(const OnAxis& at, std::size_t i) {
-  const Attention a = read_attention(at.node, true);
-  const Placement q = by_batch_or_head(at.of(a.q));
-  const bool divides = divides_queries(at, a);
-  const auto differs = [&](ValueId id) { return at.of(id) != q; };
+Placement attention_backward(const OnAxis& axis, std::size_t i) {
+  const Attention a = read_attention(axis.node, true);
+  const Placement q = by_batch_or_head(axis.of(a.q));
+  const bool divides = divides_queries(axis, a);
+  const auto differs = [&](ValueId id) { return axis.of(id) != q; };
   if ((!divides && (differs(a.k) || differs(a.v))) || differs(a.output) || differs(a.logsumexp))
     throw Refused{"its operands are sharded differently"};
-  const Placement of_queries = product_of(at.of(a.grad), q);
+  const Placement of_queries = product_of(axis.of(a.grad), q);
   return divides && i > 0 && of_queries == q ? kPartialSum : of_queries;
 }
 // (grad, output, logsumexp, sinks)
-Placement attention_sinks_backward(const OnAxis& at, std::size_t) {
-  const Placement output = by_batch_or_head(at.operand(1));
-  if (at.operand(2) != output) throw Refused{"its operands are sharded differently"};
-  const Placement of_tokens = product_of(at.operand(0), output);
+Placement attention_sinks_backward(const OnAxis& axis, std::size_t) {
+  const Placement output = by_batch_or_head(axis.operand(1));
+  if (axis.operand(2) != output) throw Refused{"its operands are sharded differently"};
+  const Placement of_tokens = product_of(axis.operand(0), output);
   if (of_tokens == sharded(0)) return kPartialSum;
   return of_tokens == sharded(1) ? sharded(0) : of_tokens;
 }
@@ -125,12 +125,12 @@ Placement whole_heads(const Placement& p) {
     throw Refused{"it needs whole heads, but each rank has a part of them"};
   return p;
 }
-Placement latent_keys(const OnAxis& at, std::size_t) {
-  if (at.operand(1) == sharded(2)) throw Refused{"its rotated part is sharded along the heads"};
-  return sum_of(whole_heads(at.operand(0)), whole_heads(at.operand(1)));
+Placement latent_keys(const OnAxis& axis, std::size_t) {
+  if (axis.operand(1) == sharded(2)) throw Refused{"its rotated part is sharded along the heads"};
+  return sum_of(whole_heads(axis.operand(0)), whole_heads(axis.operand(1)));
 }
-Placement latent_keys_backward(const OnAxis& at, std::size_t i) {
-  const Placement grad = sum_of(whole_heads(at.operand(0)), whole_heads(at.operand(1)));
+Placement latent_keys_backward(const OnAxis& axis, std::size_t i) {
+  const Placement grad = sum_of(whole_heads(axis.operand(0)), whole_heads(axis.operand(1)));
   return i == 1 && grad.kind == Placement::Kind::sharded && grad.dim == 2
              ? Placement{kPartialSum.kind, 0, grad.repeated}
              : grad;

@@ -13,32 +13,32 @@ namespace {
 
 using Kind = Placement::Kind;
 
-Placement all_gather(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (!at.in_group) return p;
+Placement all_gather(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (!axis.in_group) return p;
   // Gathers the counts of each rank.
-  if (p.kind == Kind::local && !is_float(at.type(0).dtype)) return kReplicated;
+  if (p.kind == Kind::local && !is_float(axis.type(0).dtype)) return kReplicated;
   if (p.kind != Kind::sharded || p.dim != 0)
     throw Refused{"it gathers the rows of all ranks, but they are \"" + print(p) + "\""};
   return Placement{Kind::replicated, 0, p.repeated};
 }
 
-bool is_sum(const OnAxis& at) { return collective_of(at.node)->reduction == "sum"; }
+bool is_sum(const OnAxis& axis) { return collective_of(axis.node)->reduction == "sum"; }
 
-Placement reduce_scatter(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (!at.in_group) return p;
-  if (!is_sum(at)) throw Refused{"its reduction is not a sum"};
+Placement reduce_scatter(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (!axis.in_group) return p;
+  if (!is_sum(axis)) throw Refused{"its reduction is not a sum"};
   if (p.kind == Kind::partial_sum || p.kind == Kind::zero) return sharded(0);
   if (p == kReplicated) return Placement{Kind::sharded, 0, /*repeated=*/true};
   throw Refused{"it sums over ranks, but its operand is \"" + print(p) + "\""};
 }
 
-Placement all_reduce(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (!at.in_group) return p;
+Placement all_reduce(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (!axis.in_group) return p;
   if (p.kind == Kind::zero) return p;
-  if (!is_sum(at)) {
+  if (!is_sum(axis)) {
     if (p.kind == Kind::partial_max || p == kReplicated) return kReplicated;
     throw Refused{"it takes the maximum over ranks, but its operand is \"" + print(p) + "\""};
   }
@@ -47,13 +47,13 @@ Placement all_reduce(const OnAxis& at, std::size_t) {
   throw Refused{"it sums over ranks, but its operand is \"" + print(p) + "\""};
 }
 
-Placement broadcast(const OnAxis& at, std::size_t) { return at.in_group ? kReplicated : at.operand(0); }
+Placement broadcast(const OnAxis& axis, std::size_t) { return axis.in_group ? kReplicated : axis.operand(0); }
 
-Placement all_to_all(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (!at.in_group || p == sharded(0)) return p;
+Placement all_to_all(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (!axis.in_group || p == sharded(0)) return p;
   // Exchanges pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse.
-  if (at.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
+  if (axis.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
   throw Refused{"it exchanges rows, but they are \"" + print(p) + "\""};
 }
 

@@ -17,15 +17,16 @@ Placement over_rows(const Placement& rows) { return rows == sharded(0) ? kPartia
 
 // (logits, labels, ignored) -> the sum of all losses, and two statistics of each row for the
 // backward.
-Placement cross_entropy(const OnAxis& at, std::size_t i) {
-  const Placement rows = require_whole_rows(product_of(nonlinear(at.operand(0)), nonlinear(at.operand(1))));
+Placement cross_entropy(const OnAxis& axis, std::size_t i) {
+  const Placement rows =
+      require_whole_rows(product_of(nonlinear(axis.operand(0)), nonlinear(axis.operand(1))));
   return i == 0 ? over_rows(rows) : rows;
 }
 // (grad, logits, labels, largest, sum, ignored)
-Placement cross_entropy_backward(const OnAxis& at, std::size_t) {
-  Placement rows = require_whole_rows(nonlinear(at.operand(1)));
-  for (const std::size_t i : {2, 3, 4}) rows = product_of(rows, nonlinear(at.operand(i)));
-  return product_of(at.operand(0), rows);
+Placement cross_entropy_backward(const OnAxis& axis, std::size_t) {
+  Placement rows = require_whole_rows(nonlinear(axis.operand(1)));
+  for (const std::size_t i : {2, 3, 4}) rows = product_of(rows, nonlinear(axis.operand(i)));
+  return product_of(axis.operand(0), rows);
 }
 
 // A head with its loss: rows h [N, D] times a weight [V, D], then the loss of each row. The logits
@@ -42,52 +43,52 @@ Head read_head(const Node& node) {
 
 // Returns the placement of the rows of h. Throws Refused unless the weight is replicated, and the
 // arguments that have one value per row are of the same rows.
-Placement rows_of_head(const OnAxis& at, std::initializer_list<std::size_t> per_row) {
-  require_replicated(at, 1, "weight");
-  const Placement rows = require_whole_rows(nonlinear(at.operand(0)));
+Placement rows_of_head(const OnAxis& axis, std::initializer_list<std::size_t> per_row) {
+  require_replicated(axis, 1, "weight");
+  const Placement rows = require_whole_rows(nonlinear(axis.operand(0)));
   for (const std::size_t i : per_row)
-    if (const Placement p = nonlinear(at.operand(i)); p != rows)
+    if (const Placement p = nonlinear(axis.operand(i)); p != rows)
       throw Refused{"argument " + std::to_string(i) + " is \"" + print(p) + "\", but the rows of h are \"" +
                     print(rows) + "\""};
   return rows;
 }
 // Losses and gradients of a whole vocabulary: losses, gradients of h and weight, workspace. All
 // ranks scale their losses by one number.
-Placement scaled_losses(const OnAxis& at, std::size_t i) {
-  const Placement rows = rows_of_head(at, {2});
-  require_replicated(at, 3, "gradient");
+Placement scaled_losses(const OnAxis& axis, std::size_t i) {
+  const Placement rows = rows_of_head(axis, {2});
+  require_replicated(axis, 3, "gradient");
   return i == 2 ? over_rows(rows) : rows;
 }
 // Losses of a whole vocabulary, workspace.
-Placement losses(const OnAxis& at, std::size_t) { return rows_of_head(at, {2}); }
+Placement losses(const OnAxis& axis, std::size_t) { return rows_of_head(axis, {2}); }
 // Returns true if the rank has a part of the vocabulary. `place` is then the place of each row's
 // label in it. Throws Refused(otherwise) unless the values of `replicated` are replicated.
-bool has_part_of_vocabulary(const OnAxis& at, const Head& head, const char* otherwise,
+bool has_part_of_vocabulary(const OnAxis& axis, const Head& head, const char* otherwise,
                             std::initializer_list<ValueId> replicated) {
-  if (at.of(head.weight) != sharded(0)) return false;
+  if (axis.of(head.weight) != sharded(0)) return false;
   for (const ValueId id : replicated)
-    if (at.of(id) != kReplicated) throw Refused{otherwise};
-  if (at.of(head.place).kind != Placement::Kind::local)
+    if (axis.of(id) != kReplicated) throw Refused{otherwise};
+  if (axis.of(head.place).kind != Placement::Kind::local)
     throw Refused{"it looks up labels of the whole vocabulary in one part of it"};
   return true;
 }
 // Results: largest, sum, logit, workspace. Sums are scaled to the maximum of all ranks, then added.
-Placement statistics(const OnAxis& at, std::size_t i) {
-  const Head head = read_head(at.node);
-  if (has_part_of_vocabulary(at, head, "ranks with different rows have different parts of the vocabulary",
+Placement statistics(const OnAxis& axis, std::size_t i) {
+  const Head head = read_head(axis.node);
+  if (has_part_of_vocabulary(axis, head, "ranks with different rows have different parts of the vocabulary",
                              {head.h}))
     return i == 0 ? kPartialMax : i == 1 ? kPartialSum : kLocal;
-  return rows_of_head(at, {2});
+  return rows_of_head(axis, {2});
 }
 // Results: gradients of h and weight, workspace.
-Placement part_gradients(const OnAxis& at, std::size_t i) {
-  const Head head = read_head(at.node);
-  if (has_part_of_vocabulary(at, head, "its statistics do not cover the whole vocabulary",
+Placement part_gradients(const OnAxis& axis, std::size_t i) {
+  const Head head = read_head(axis.node);
+  if (has_part_of_vocabulary(axis, head, "its statistics do not cover the whole vocabulary",
                              {head.h, head.largest, head.sum})) {
-    require_replicated(at, 5, "gradient");
+    require_replicated(axis, 5, "gradient");
     return i == 0 ? kPartialSum : i == 1 ? sharded(0) : kLocal;
   }
-  const Placement rows = rows_of_head(at, {2, 3, 4, 5, 6});
+  const Placement rows = rows_of_head(axis, {2, 3, 4, 5, 6});
   return i == 1 ? over_rows(rows) : rows;
 }
 

@@ -5,25 +5,25 @@
 namespace rondo::ir {
 namespace {
 
-Placement whole_rows(const OnAxis& at, const Placement& x) {
-  const int last = static_cast<int>(at.type(0).sizes.size()) - 1;
+Placement whole_rows(const OnAxis& axis, const Placement& x) {
+  const int last = static_cast<int>(axis.type(0).sizes.size()) - 1;
   if (x.kind == Placement::Kind::inner || x == sharded(last)) require_whole_rows(sharded(1));
   return x;
 }
-Placement rms_norm(const OnAxis& at, std::size_t) {  // (x, weight, eps)
-  require_replicated(at, 1, "weight");
-  return whole_rows(at, nonlinear(at.operand(0)));
+Placement rms_norm(const OnAxis& axis, std::size_t) {  // (x, weight, eps)
+  require_replicated(axis, 1, "weight");
+  return whole_rows(axis, nonlinear(axis.operand(0)));
 }
 // (x, residual, weight, eps): the sum of x and residual, and its norm.
-Placement add_rms_norm(const OnAxis& at, std::size_t) {
-  require_replicated(at, 2, "weight");
-  return whole_rows(at, nonlinear(sum_of(at.operand(0), at.operand(1))));
+Placement add_rms_norm(const OnAxis& axis, std::size_t) {
+  require_replicated(axis, 2, "weight");
+  return whole_rows(axis, nonlinear(sum_of(axis.operand(0), axis.operand(1))));
 }
 // (grad, x, weight, inverse_rms, other): `other` is added to the gradient of x.
-Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
-  require_replicated(at, 2, "weight");
-  const Placement x = product_of(at.operand(0), nonlinear(at.operand(1)));
-  if (i == 0) return at.has(4) ? sum_of(x, at.operand(4)) : x;
+Placement rms_norm_backward(const OnAxis& axis, std::size_t i) {
+  require_replicated(axis, 2, "weight");
+  const Placement x = product_of(axis.operand(0), nonlinear(axis.operand(1)));
+  if (i == 0) return axis.has(4) ? sum_of(x, axis.operand(4)) : x;
   return x.kind == Placement::Kind::sharded ? kPartialSum : x;
 }
 

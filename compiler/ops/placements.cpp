@@ -33,7 +33,7 @@ const TensorType& OnAxis::type(std::size_t i) const {
   return id == kNoValue ? kScalar : graph.value(id).type;
 }
 
-Placement as_operand(const OnAxis& at, std::size_t) { return at.operand(0); }
+Placement as_operand(const OnAxis& axis, std::size_t) { return axis.operand(0); }
 
 bool is_partial(const Placement& p) { return p.kind == Kind::partial_sum || p.kind == Kind::partial_max; }
 
@@ -75,8 +75,8 @@ Placement require_whole_rows(const Placement& p) {
   return p;
 }
 
-void require_replicated(const OnAxis& at, std::size_t i, const std::string& name) {
-  if (const Placement p = at.operand(i); p != kReplicated)
+void require_replicated(const OnAxis& axis, std::size_t i, const std::string& name) {
+  if (const Placement p = axis.operand(i); p != kReplicated)
     throw Refused{fmt::format("its {} is \"{}\", but must be replicated", name, print(p))};
 }
 

@@ -37,7 +37,7 @@ struct OnAxis {
 };
 
 // The rule of copies, waits and views that move no dimension. Returns the placement of argument 0.
-Placement as_operand(const OnAxis& at, std::size_t i);
+Placement as_operand(const OnAxis& axis, std::size_t i);
 
 // Returns the placement of a sum or a product of two operands with equal dimensions.
 Placement sum_of(const Placement& a, const Placement& b);
@@ -49,7 +49,7 @@ bool is_partial(const Placement& p);
 // Throws Refused unless a rank has whole rows.
 Placement require_whole_rows(const Placement& p);
 // Throws Refused unless argument i, such as a weight that is applied to all rows, is replicated.
-void require_replicated(const OnAxis& at, std::size_t i, const std::string& name);
+void require_replicated(const OnAxis& axis, std::size_t i, const std::string& name);
 
 // Returns the placement of a view of sizes `to` of a tensor of sizes `from`, or std::nullopt if no
 // dimension of the view corresponds to the sharded one.

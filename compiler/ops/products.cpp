@@ -42,12 +42,16 @@ Placement contract(const Placement& a, const Placement& b, const Dims& dims) {
 constexpr Dims kMatrices = {{0, kContracted}, {kContracted, 1}};
 constexpr Dims kBatches = {{0, 1, kContracted}, {0, kContracted, 2}};
 
-Placement mm(const OnAxis& at, std::size_t) { return contract(at.operand(0), at.operand(1), kMatrices); }
-Placement bmm(const OnAxis& at, std::size_t) { return contract(at.operand(0), at.operand(1), kBatches); }
-Placement addmm(const OnAxis& at, std::size_t) {  // (sum or bias, a, b, ...)
-  Placement bias = at.operand(0);
-  if (bias.kind == Kind::sharded && at.type(0).sizes.size() == 1) bias.dim = 1;
-  return sum_of(bias, contract(at.operand(1), at.operand(2), kMatrices));
+Placement mm(const OnAxis& axis, std::size_t) {
+  return contract(axis.operand(0), axis.operand(1), kMatrices);
+}
+Placement bmm(const OnAxis& axis, std::size_t) {
+  return contract(axis.operand(0), axis.operand(1), kBatches);
+}
+Placement addmm(const OnAxis& axis, std::size_t) {  // (sum or bias, a, b, ...)
+  Placement bias = axis.operand(0);
+  if (bias.kind == Kind::sharded && axis.type(0).sizes.size() == 1) bias.dim = 1;
+  return sum_of(bias, contract(axis.operand(1), axis.operand(2), kMatrices));
 }
 
 // Multiplies rows by expert [R, K] by the matrices of the experts. A rank's rows for its own experts
@@ -68,9 +72,9 @@ Placement runs_of_inner(const Placement& a, const Placement& b, const Dims& dims
 }
 
 // Multiplies rows by the matrices of the experts [E, K, N], or by runs of the contracted dimension.
-Placement grouped_mm(const OnAxis& at, std::size_t) {
-  const Placement a = at.operand(0), b = at.operand(1);
-  if (at.type(1).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {kContracted, 2}});
+Placement grouped_mm(const OnAxis& axis, std::size_t) {
+  const Placement a = axis.operand(0), b = axis.operand(1);
+  if (axis.type(1).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {kContracted, 2}});
   return rows_by_expert(a, b, {{0, kContracted}, {0, kContracted, 1}});
 }
 
@@ -127,21 +131,21 @@ Placement of_quantized(const Placement& operand, const std::int64_t (&block)[2],
   return dim >= 0 && block[dim] == 0 ? kLocal : x;
 }
 
-Placement quantize_float8(const OnAxis& at, std::size_t i) {
-  const Quantized quantized(at.node);
-  return of_quantized(at.of(quantized.x), quantized.block, static_cast<int>(at.type(0).sizes.size()), i);
+Placement quantize_float8(const OnAxis& axis, std::size_t i) {
+  const Quantized quantized(axis.node);
+  return of_quantized(axis.of(quantized.x), quantized.block, static_cast<int>(axis.type(0).sizes.size()), i);
 }
 
 // rondo.largest_magnitude (x) -> [1].
-Placement largest_magnitude(const OnAxis& at, std::size_t) {
-  const Placement x = nonlinear(at.operand(0));
+Placement largest_magnitude(const OnAxis& axis, std::size_t) {
+  const Placement x = nonlinear(axis.operand(0));
   return x.kind == Kind::sharded || x.kind == Kind::inner ? kPartialMax : x;
 }
 
 // rondo.quantize_float8_by (x, largest, dtype, power_of_two) -> values, scale. Ranks that do not
 // reduce the maximum have scales of their own.
-Placement quantize_float8_by(const OnAxis& at, std::size_t i) {
-  const Placement x = nonlinear(at.operand(0)), largest = at.operand(1);
+Placement quantize_float8_by(const OnAxis& axis, std::size_t i) {
+  const Placement x = nonlinear(axis.operand(0)), largest = axis.operand(1);
   const bool sharded = x.kind == Kind::sharded || x.kind == Kind::inner;
   if (sharded && largest.kind == Kind::partial_max) return i == 0 ? x : kLocal;
   if (x == kReplicated && largest != kReplicated)
@@ -149,23 +153,23 @@ Placement quantize_float8_by(const OnAxis& at, std::size_t i) {
   return i == 0 ? x : nonlinear(largest);
 }
 
-Placement transpose_float8(const OnAxis& at, std::size_t) {
-  Placement p = at.operand(0);
+Placement transpose_float8(const OnAxis& axis, std::size_t) {
+  Placement p = axis.operand(0);
   if (p.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
   if (p.kind == Kind::sharded) p.dim = static_cast<std::int8_t>(1 - p.dim);
   return p;
 }
 
 // rondo.quantize_float8_runs (x, ends, block_columns) -> values, scales of rows or parts of rows.
-Placement quantize_float8_runs(const OnAxis& at, std::size_t i) {
-  return of_quantized(at.operand(0), {1, integer(at.node, 2)}, 2, i);
+Placement quantize_float8_runs(const OnAxis& axis, std::size_t i) {
+  return of_quantized(axis.operand(0), {1, integer(axis.node, 2)}, 2, i);
 }
 
 // rondo.pad_runs (x, ends) -> padded, padded_ends. Each rank pads its own runs.
-Placement pad_runs(const OnAxis& at, std::size_t i) {
-  const Placement x = at.operand(0);
+Placement pad_runs(const OnAxis& axis, std::size_t i) {
+  const Placement x = axis.operand(0);
   if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
-  return i == 0 ? x : at.operand(1);
+  return i == 0 ? x : axis.operand(1);
 }
 
 double quantized_bytes(const Graph& graph, const Node& node) {
@@ -195,19 +199,20 @@ Float8Product read_float8(const Node& node) {
   return {{id(0), id(2)}, {id(1), id(3)}, node.args.back() == Argument(true)};
 }
 
-void require_scales_of_values(const OnAxis& at, const Float8Product& product) {
+void require_scales_of_values(const OnAxis& axis, const Float8Product& product) {
   for (const std::size_t i : {0, 1}) {
-    const Placement p = at.of(product.values[i]), scales = at.of(product.scales[i]);
+    const Placement p = axis.of(product.values[i]), scales = axis.of(product.scales[i]);
     if (scales != p && !(p.kind == Kind::sharded && scales == kLocal))
       throw Refused{"its scales are not sharded like its values: \"" + print(scales) + "\" and \"" +
                     print(p) + "\""};
   }
 }
 
-Placement float8_mm(const OnAxis& at, std::size_t) {
-  const Float8Product product = read_float8(at.node);
-  require_scales_of_values(at, product);
-  return contract(at.of(product.values[0]), at.of(product.values[1]), {{0, kContracted}, {1, kContracted}});
+Placement float8_mm(const OnAxis& axis, std::size_t) {
+  const Float8Product product = read_float8(axis.node);
+  require_scales_of_values(axis, product);
+  return contract(axis.of(product.values[0]), axis.of(product.values[1]),
+                  {{0, kContracted}, {1, kContracted}});
 }
 
 double float8_flops(const Graph& graph, const Node& node) {
@@ -233,11 +238,11 @@ NodeCost float8_mm_cost(const Priced& p) { return float8_cost(p, 1); }
 
 // rondo.float8_grouped_mm (a [R, K], scale_a, b [E, N, K], scale_b, ends, dtype, fast_accumulation,
 // emulate), or of runs of columns: a [M, R], b [N, R].
-Placement float8_grouped_mm(const OnAxis& at, std::size_t) {
-  const Float8Product product = read_float8(at.node);
-  require_scales_of_values(at, product);
-  const Placement a = at.of(product.values[0]), b = at.of(product.values[1]);
-  if (at.type(2).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {2, kContracted}});
+Placement float8_grouped_mm(const OnAxis& axis, std::size_t) {
+  const Float8Product product = read_float8(axis.node);
+  require_scales_of_values(axis, product);
+  const Placement a = axis.of(product.values[0]), b = axis.of(product.values[1]);
+  if (axis.type(2).sizes.size() == 2) return runs_of_inner(a, b, {{1, kContracted}, {2, kContracted}});
   return rows_by_expert(a, b, {{0, kContracted}, {0, 1, kContracted}});
 }
 

@@ -15,9 +15,9 @@ using Kind = Placement::Kind;
 
 // rondo.local_ids (ids, first, count, otherwise, group), rondo.local_part (x, dim, place, group):
 // select from values that are replicated.
-Placement local_ids(const OnAxis& at, std::size_t) {
-  const Placement ids = at.operand(0);
-  if (!at.in_group) return ids;
+Placement local_ids(const OnAxis& axis, std::size_t) {
+  const Placement ids = axis.operand(0);
+  if (!axis.in_group) return ids;
   if (ids != kReplicated) throw Refused{"its operand must be replicated, but is \"" + print(ids) + "\""};
   return kLocal;
 }
@@ -33,16 +33,16 @@ Placement pick_rows(const Placement& table, const Placement& ids, std::size_t id
   if (row.kind == Kind::sharded) row.dim = static_cast<std::int8_t>(row.dim - 1 + static_cast<int>(id_dims));
   return product_of(row, ids);
 }
-Placement embedding(const OnAxis& at, std::size_t) {
-  return pick_rows(at.operand(0), nonlinear(at.operand(1)), at.type(1).sizes.size());
+Placement embedding(const OnAxis& axis, std::size_t) {
+  return pick_rows(axis.operand(0), nonlinear(axis.operand(1)), axis.type(1).sizes.size());
 }
-Placement index_select(const OnAxis& at, std::size_t) {  // (x, dim, index)
-  if (at.integer(1) != 0) throw Refused{"it selects along a dimension other than the first"};
-  return pick_rows(at.operand(0), nonlinear(at.operand(2)), 1);
+Placement index_select(const OnAxis& axis, std::size_t) {  // (x, dim, index)
+  if (axis.integer(1) != 0) throw Refused{"it selects along a dimension other than the first"};
+  return pick_rows(axis.operand(0), nonlinear(axis.operand(2)), 1);
 }
 // (gradient, ids, rows, ...) -> the gradient of the table.
-Placement embedding_backward(const OnAxis& at, std::size_t) {
-  const Placement gradient = at.operand(0), ids = nonlinear(at.operand(1));
+Placement embedding_backward(const OnAxis& axis, std::size_t) {
+  const Placement gradient = axis.operand(0), ids = nonlinear(axis.operand(1));
   if (ids.kind == Kind::local) {
     if (gradient.kind == Kind::partial_sum || gradient.kind == Kind::zero) return sharded(0);
     throw Refused{"the gradient of rows outside of this rank's part is not cleared"};
@@ -51,22 +51,22 @@ Placement embedding_backward(const OnAxis& at, std::size_t) {
     if (gradient == ids) return kPartialSum;
     throw Refused{"its ids and gradients are sharded differently"};
   }
-  if (gradient == sharded(static_cast<int>(at.type(0).sizes.size()) - 1)) return sharded(1);
+  if (gradient == sharded(static_cast<int>(axis.type(0).sizes.size()) - 1)) return sharded(1);
   return product_of(gradient, ids);
 }
 
-Placement gather_ids(const OnAxis& at, std::size_t) {  // (x, dim, index)
-  const Placement x = at.operand(0), index = nonlinear(at.operand(2));
-  const int dim = dim_of(at.integer(1), at.type(0).sizes.size());
+Placement gather_ids(const OnAxis& axis, std::size_t) {  // (x, dim, index)
+  const Placement x = axis.operand(0), index = nonlinear(axis.operand(2));
+  const int dim = dim_of(axis.integer(1), axis.type(0).sizes.size());
   if (x == sharded(dim) && index.kind == Kind::local) return kLocal;
   if (x == sharded(dim)) throw Refused{"it looks up ids of a whole dimension in one part of it"};
   return product_of(x, index);
 }
 
 // (x, dim, index, source or number) -> x with the source written to the index or added there.
-Placement scatter_ids(const OnAxis& at, std::size_t) {
-  const Placement x = at.operand(0), index = nonlinear(at.operand(2)), source = at.operand(3);
-  const int dim = dim_of(at.integer(1), at.type(0).sizes.size());
+Placement scatter_ids(const OnAxis& axis, std::size_t) {
+  const Placement x = axis.operand(0), index = nonlinear(axis.operand(2)), source = axis.operand(3);
+  const int dim = dim_of(axis.integer(1), axis.type(0).sizes.size());
   if (x == sharded(dim) && (index.kind == Kind::local || is_partial(source)))
     return product_of(source, index), x;
   const Placement put = product_of(source, index);
@@ -86,11 +86,11 @@ std::int64_t embedding_backward_launches(const Graph& graph, const Node& node) {
 }
 
 // (x, order, count, copies, scores). A rank's own order refers to rows that are replicated.
-Placement permute_tokens(const OnAxis& at, std::size_t) {
-  const Placement x = at.operand(0), order = nonlinear(at.operand(1));
+Placement permute_tokens(const OnAxis& axis, std::size_t) {
+  const Placement x = axis.operand(0), order = nonlinear(axis.operand(1));
   if (order.kind == Kind::local && x.kind == Kind::sharded)
     throw Refused{"it applies an order of replicated rows to rows of this rank only"};
-  return product_of(product_of(x, order), nonlinear(at.operand(4)));
+  return product_of(product_of(x, order), nonlinear(axis.operand(4)));
 }
 // Returns the placement of sums over the rows of a rank, for tokens that ranks share.
 Placement sums_of_rows(const Placement& rows, const Placement& place) {
@@ -100,45 +100,45 @@ Placement sums_of_rows(const Placement& rows, const Placement& place) {
   }
   return product_of(rows, place);
 }
-Placement unpermute_tokens(const OnAxis& at, std::size_t) {  // (rows, place, count, scores)
-  const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(1)));
-  return product_of(sums, nonlinear(at.operand(3)));
+Placement unpermute_tokens(const OnAxis& axis, std::size_t) {  // (rows, place, count, scores)
+  const Placement sums = sums_of_rows(axis.operand(0), nonlinear(axis.operand(1)));
+  return product_of(sums, nonlinear(axis.operand(3)));
 }
-Placement dot_rows(const OnAxis& at, std::size_t) {  // (rows, x, place, count)
-  const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(2)));
-  return product_of(sums, at.operand(1));
+Placement dot_rows(const OnAxis& axis, std::size_t) {  // (rows, x, place, count)
+  const Placement sums = sums_of_rows(axis.operand(0), nonlinear(axis.operand(2)));
+  return product_of(sums, axis.operand(1));
 }
 // (x, bias, ends): adds the bias of its expert to each row. A rank's rows for its own experts are
 // local.
-Placement grouped_add(const OnAxis& at, std::size_t) {
-  const Placement x = at.operand(0), bias = at.operand(1);
+Placement grouped_add(const OnAxis& axis, std::size_t) {
+  const Placement x = axis.operand(0), bias = axis.operand(1);
   if (bias != sharded(0)) return sum_of(x, bias);
   if (x.kind == Kind::local) return x;
   throw Refused{"it adds the biases of this rank's experts to rows of other experts"};
 }
 // (x, ends) -> the sum of each expert's rows.
-Placement grouped_sum(const OnAxis& at, std::size_t) {
-  const Placement x = product_of(at.operand(0), kReplicated);
+Placement grouped_sum(const OnAxis& axis, std::size_t) {
+  const Placement x = product_of(axis.operand(0), kReplicated);
   if (x.kind == Kind::local) return sharded(0);
   if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
   return x == sharded(0) ? kPartialSum : x;
 }
 // (keys, kinds) -> order, place and counts. A rank's keys have an order and counts of their own.
-Placement sort_slots(const OnAxis& at, std::size_t i) {
-  const Placement keys = nonlinear(at.operand(0));
+Placement sort_slots(const OnAxis& axis, std::size_t i) {
+  const Placement keys = nonlinear(axis.operand(0));
   return i < 2 || keys == kReplicated ? keys : kLocal;
 }
 // (counts, rows, group) -> the order of the rank's own rows.
-Placement order_by_expert(const OnAxis& at, std::size_t) {
-  const Placement counts = nonlinear(at.operand(0));
+Placement order_by_expert(const OnAxis& axis, std::size_t) {
+  const Placement counts = nonlinear(axis.operand(0));
   return counts == kReplicated ? counts : sharded(0);
 }
 // (rows, offered, sent, received, back, result_rows, group): sends rows to the ranks of their
 // experts, or back.
-Placement all_to_all_tokens(const OnAxis& at, std::size_t) {
-  const Placement rows = at.operand(0);
-  if (!at.in_group) return rows;
-  const auto* back = argument<bool>(at.node, 4);
+Placement all_to_all_tokens(const OnAxis& axis, std::size_t) {
+  const Placement rows = axis.operand(0);
+  if (!axis.in_group) return rows;
+  const auto* back = argument<bool>(axis.node, 4);
   if (back != nullptr && *back && rows.kind == Kind::local) return sharded(0);
   if (back != nullptr && !*back && rows == sharded(0)) return kLocal;
   throw Refused{fmt::format("it sends rows that are \"{}\"", print(rows))};

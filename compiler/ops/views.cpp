@@ -38,27 +38,30 @@ int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
 }
 
 // compiler/verify/infer_sharding.cpp restores the sizes of a flattened tensor.
-Placement view(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (const auto placement = placement_in_view(p, at.type(0).sizes, at.result(0).sizes)) return *placement;
+Placement view(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (const auto placement = placement_in_view(p, axis.type(0).sizes, axis.result(0).sizes))
+    return *placement;
   throw Refused{fmt::format("dimension {} is sharded, but the view has no such dimension", p.dim)};
 }
 
-Placement transposed(const OnAxis& at, std::int64_t a, std::int64_t b) {
-  const Placement p = at.operand(0);
+Placement transposed(const OnAxis& axis, std::int64_t a, std::int64_t b) {
+  const Placement p = axis.operand(0);
   if (p.kind != Kind::sharded) return p;
-  const std::size_t dims = at.type(0).sizes.size();
+  const std::size_t dims = axis.type(0).sizes.size();
   const int first = dim_of(a, dims), second = dim_of(b, dims);
   return moved(p, p.dim == first ? second : p.dim == second ? first : p.dim);
 }
-Placement t(const OnAxis& at, std::size_t) {
-  return at.type(0).sizes.size() < 2 ? at.operand(0) : transposed(at, 0, 1);
+Placement t(const OnAxis& axis, std::size_t) {
+  return axis.type(0).sizes.size() < 2 ? axis.operand(0) : transposed(axis, 0, 1);
 }
-Placement transpose(const OnAxis& at, std::size_t) { return transposed(at, at.integer(1), at.integer(2)); }
+Placement transpose(const OnAxis& axis, std::size_t) {
+  return transposed(axis, axis.integer(1), axis.integer(2));
+}
 
-Placement permute(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  const auto* order = argument<Sizes>(at.node, 1);
+Placement permute(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  const auto* order = argument<Sizes>(axis.node, 1);
   if (p.kind != Kind::sharded || order == nullptr) return p;
   const std::size_t dims = order->size();
   const auto place = std::find_if(order->begin(), order->end(),
@@ -66,20 +69,20 @@ Placement permute(const OnAxis& at, std::size_t) {
   return moved(p, static_cast<int>(place - order->begin()));
 }
 
-Placement expand(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  const int added = static_cast<int>(at.result(0).sizes.size() - at.type(0).sizes.size());
+Placement expand(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  const int added = static_cast<int>(axis.result(0).sizes.size() - axis.type(0).sizes.size());
   return p.kind == Kind::sharded ? moved(p, p.dim + added) : p;
 }
-Placement unsqueeze(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  const int dim = dim_of(at.integer(1), at.result(0).sizes.size());
+Placement unsqueeze(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  const int dim = dim_of(axis.integer(1), axis.result(0).sizes.size());
   return p.kind == Kind::sharded ? moved(p, p.dim + (p.dim >= dim ? 1 : 0)) : p;
 }
-Placement squeeze(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
+Placement squeeze(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
   if (p.kind != Kind::sharded) return p;
-  const Sizes &from = at.type(0).sizes, &to = at.result(0).sizes;
+  const Sizes &from = axis.type(0).sizes, &to = axis.result(0).sizes;
   // Squeezed dimensions have one element, so the remaining ones match from the front.
   int squeezed = 0;
   for (int d = 0; d < p.dim; ++d) {
@@ -92,38 +95,38 @@ Placement squeeze(const OnAxis& at, std::size_t) {
 // Takes one element of a dimension, which is removed if `leaves`, or some elements of it. Along a
 // sharded dimension it splits what was concatenated: a buffer, or the rows of several weights. The
 // rule does not check where.
-Placement taken(const OnAxis& at, std::int64_t along, bool leaves) {
-  const Placement p = at.operand(0);
+Placement taken(const OnAxis& axis, std::int64_t along, bool leaves) {
+  const Placement p = axis.operand(0);
   if (p.kind != Kind::sharded) return p;
-  const int dim = dim_of(along, at.type(0).sizes.size());
+  const int dim = dim_of(along, axis.type(0).sizes.size());
   if (p.dim == dim && leaves) throw Refused{"it takes an element of a sharded dimension"};
   return moved(p, p.dim - (leaves && p.dim > dim ? 1 : 0));
 }
 // The rule of aten.select and aten.unbind.
-Placement select(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, true); }
-Placement slice(const OnAxis& at, std::size_t) { return taken(at, Piece(at.node).dim, false); }
-Placement split(const OnAxis& at, std::size_t) { return taken(at, dim_of_split(at.node), false); }
+Placement select(const OnAxis& axis, std::size_t) { return taken(axis, Piece(axis.node).dim, true); }
+Placement slice(const OnAxis& axis, std::size_t) { return taken(axis, Piece(axis.node).dim, false); }
+Placement split(const OnAxis& axis, std::size_t) { return taken(axis, dim_of_split(axis.node), false); }
 
 // Argument 0 is the list of tensors.
-Placement cat(const OnAxis& at, std::size_t) {
+Placement cat(const OnAxis& axis, std::size_t) {
   Placement result = kZero;
-  const auto* list = argument<UseList>(at.node, 0);
+  const auto* list = argument<UseList>(axis.node, 0);
   if (list == nullptr) return kReplicated;
   for (const ValueId id : list->values)
-    if (id != kNoValue) result = sum_of(result, at.placed[id]);
+    if (id != kNoValue) result = sum_of(result, axis.placed[id]);
   return result;
 }
-Placement stack(const OnAxis& at, std::size_t i) {
-  const Placement p = cat(at, i);
-  const int dim = dim_of(at.integer(1), at.result(0).sizes.size());
+Placement stack(const OnAxis& axis, std::size_t i) {
+  const Placement p = cat(axis, i);
+  const int dim = dim_of(axis.integer(1), axis.result(0).sizes.size());
   return p.kind == Kind::sharded ? moved(p, p.dim + (p.dim >= dim ? 1 : 0)) : p;
 }
 // (x, sizes, number): pads a flat buffer, or dimensions that are whole.
-Placement pad(const OnAxis& at, std::size_t) {
-  const Placement p = at.operand(0);
-  if (p.kind != Kind::sharded || at.type(0).sizes.size() == 1) return p;
+Placement pad(const OnAxis& axis, std::size_t) {
+  const Placement p = axis.operand(0);
+  if (p.kind != Kind::sharded || axis.type(0).sizes.size() == 1) return p;
   const auto dim = static_cast<std::size_t>(p.dim);
-  if (at.type(0).sizes[dim] != at.result(0).sizes[dim]) throw Refused{"it pads a sharded dimension"};
+  if (axis.type(0).sizes[dim] != axis.result(0).sizes[dim]) throw Refused{"it pads a sharded dimension"};
   return p;
 }
 
