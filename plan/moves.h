@@ -11,7 +11,7 @@
 namespace rondo {
 
 struct Move {
-  std::string_view what;
+  std::string_view name;
   // Returns the other values of this kind of setting for `way`.
   std::vector<Variant> (*choices)(const Variant& way, const SearchedJob& searched);
   bool is_decisive = false;  // it shows whether a layout is promising

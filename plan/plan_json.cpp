@@ -135,8 +135,8 @@ nlohmann::ordered_json search_json(const SearchResult& r) {
     improvements.back()["plans"] = improvement.plans;
     improvements.back()["cpu_s"] = improvement.cpu_s;
   }
-  return {{"found", ways_json(r.found)},
-          {"changing", ways_json(r.changing)},
+  return {{"found", ways_json(r.same_training)},
+          {"changing", ways_json(r.changed_training)},
           {"other_tokens", ways_json(r.other_tokens)},
           {"improvements", improvements},
           {"estimated", r.estimated},

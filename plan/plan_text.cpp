@@ -103,9 +103,9 @@ void add_ways(Lines& lines, const std::vector<Way>& ways) {
 
 // Adds the lists after `found`, and the work of the search.
 void add_rest(Lines& lines, const SearchResult& r) {
-  if (!r.changing.empty()) {
+  if (!r.changed_training.empty()) {
     lines.add("faster ways that change the training");
-    add_ways(lines, r.changing);
+    add_ways(lines, r.changed_training);
   }
   if (!r.other_tokens.empty()) {
     lines.add("ways with another number of tokens a step, which need another learning rate");
@@ -120,8 +120,8 @@ void add_rest(Lines& lines, const SearchResult& r) {
 void add_ways_to_fit(Lines& lines, const JobPlan& p, const SearchResult& r) {
   lines.add("");
   const std::int64_t world = p.layout.mesh.world_size();
-  const bool has_any = !r.found.empty() || !r.changing.empty() || !r.other_tokens.empty();
-  if (has_any && (r.found.empty() || r.found[0].world == world)) {
+  const bool has_any = !r.same_training.empty() || !r.changed_training.empty() || !r.other_tokens.empty();
+  if (has_any && (r.same_training.empty() || r.same_training[0].world == world)) {
     lines.add("ways to fit on these {}, fastest first", plural(world, "rank"));
   } else if (!has_any && !r.is_complete) {
     lines.add("no way to fit was found in {}", plural(r.estimated + r.planned, "plan"));
@@ -139,7 +139,7 @@ void add_ways_to_fit(Lines& lines, const JobPlan& p, const SearchResult& r) {
       lines.add("ways to fit on {}, the fewest that suffice", plural(r.most_ranks, "rank"));
     }
   }
-  add_ways(lines, r.found);
+  add_ways(lines, r.same_training);
   add_rest(lines, r);
 }
 
@@ -151,7 +151,7 @@ void add_faster_ways(Lines& lines, const JobPlan& p, const SearchResult& r) {
               100 * (best->tokens_per_s / p.tokens_per_s() - 1));
   else
     lines.add("no faster way with as many tokens a step was found");
-  add_ways(lines, r.found);
+  add_ways(lines, r.same_training);
   add_rest(lines, r);
 }
 

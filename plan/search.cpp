@@ -81,7 +81,7 @@ class Search {
     for (const bool keeps_training : {true, false}) simplify(keeps_training);
     if (!has_fitting() && job.config.training.global_batch_size == -1) fewer_tokens(best);
     if (!has_fitting()) more_ranks();
-    if (found_.empty() ? plan_.fits() : !best_.empty()) try_other_batches();
+    if (fitting_.empty() ? plan_.fits() : !best_.empty()) try_other_batches();
     finish();
     return result_;
   }
@@ -91,7 +91,7 @@ class Search {
     is_cut_ = is_cut_ || plans_.used() >= ends_at_;
     return plans_.used() >= ends_at_;
   }
-  bool has_fitting() const { return plan_.fits() || !found_.empty(); }
+  bool has_fitting() const { return plan_.fits() || !fitting_.empty(); }
   bool keeps_training(const Variant& way) const { return training_changes(searched_.job, way).empty(); }
   bool is_allowed(const Variant& way) const { return !keeps_training_ || keeps_training(way); }
 
@@ -127,8 +127,8 @@ class Search {
     way.tokens_per_s = plan.tokens_per_s;
     const auto has_flags = [&](const Way& other) { return other.flags == way.flags; };
     if (plan_.fits() && way.tokens_per_s <= plan_.tokens_per_s()) return;
-    if (way.flags.empty() || std::any_of(found_.begin(), found_.end(), has_flags)) return;
-    found_.push_back(way);
+    if (way.flags.empty() || std::any_of(fitting_.begin(), fitting_.end(), has_flags)) return;
+    fitting_.push_back(way);
     if (way.tokens_per_step != plan_.tokens_per_step || way.world != searched_.job.world) return;
     const bool improves = way.tokens_per_s > fastest_for(variant);
     Best& best = best_[way.changes.empty()];
@@ -241,19 +241,19 @@ class Search {
 
   void fewer_tokens(const Variant& start) {
     SearchedJob less = searched_;
-    for (less.sequences /= 2; less.sequences > 0 && found_.empty() && !is_over(); less.sequences /= 2)
+    for (less.sequences /= 2; less.sequences > 0 && fitting_.empty() && !is_over(); less.sequences /= 2)
       if (const auto way = with_sequences(leanest(start, less), less)) consider(*way);
   }
 
   void more_ranks() {
     keeps_training_ = true;
     // Multiplies the ranks by 1.5, 2, 3, 4, 6, ...
-    for (std::int64_t halves = 3; halves <= 2 * kMaxRankMultiple && found_.empty() && !is_over();
+    for (std::int64_t halves = 3; halves <= 2 * kMaxRankMultiple && fitting_.empty() && !is_over();
          halves += halves % 3 == 0 ? halves / 3 : halves / 2) {
       if (searched_.job.world * halves % 2 != 0) continue;
       result_.most_ranks = searched_.job.world * halves / 2;
       if (result_.most_ranks < result_.least_ranks_for_state) continue;
-      for (std::int64_t tp = 1; tp <= plan_.device->ranks_per_node && found_.empty(); tp *= 2) {
+      for (std::int64_t tp = 1; tp <= plan_.device->ranks_per_node && fitting_.empty(); tp *= 2) {
         Variant wider = searched_.job;
         wider.config.parallelism.tensor_parallel_degree *= tp;
         searched_.sequences = plan_.layout.global_batch_size;
@@ -277,19 +277,20 @@ class Search {
   }
 
   void finish() {
-    std::stable_sort(found_.begin(), found_.end(), is_faster);
-    for (const Way& way : found_) {
+    std::stable_sort(fitting_.begin(), fitting_.end(), is_faster);
+    for (const Way& way : fitting_) {
       const bool has_other_tokens =
           way.world == searched_.job.world && way.tokens_per_step != plan_.tokens_per_step;
       if (has_other_tokens) {
-        if (result_.found.empty() && result_.changing.empty()) add_listed(result_.other_tokens, way);
+        if (result_.same_training.empty() && result_.changed_training.empty())
+          add_listed(result_.other_tokens, way);
       } else if (way.changes.empty()) {
-        add_listed(result_.found, way);
-      } else if (result_.found.empty()) {
-        add_listed(result_.changing, way);
+        add_listed(result_.same_training, way);
+      } else if (result_.same_training.empty()) {
+        add_listed(result_.changed_training, way);
       }
     }
-    for (std::vector<Way>* list : {&result_.found, &result_.changing, &result_.other_tokens})
+    for (std::vector<Way>* list : {&result_.same_training, &result_.changed_training, &result_.other_tokens})
       shorten(*list, limits_.ways);
     result_.estimated = plans_.estimated();
     result_.planned = plans_.planned();
@@ -343,7 +344,7 @@ class Search {
   std::map<bool, Best> best_;  // the fastest way that fits, by whether it keeps the training
   bool keeps_training_ = false;
   bool is_cut_ = false;  // a part ended at its limit
-  std::vector<Way> found_;
+  std::vector<Way> fitting_;
   SearchResult result_;
 };
 

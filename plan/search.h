@@ -44,9 +44,9 @@ struct SearchLimits {
 
 // Lists are sorted by speed. They omit a way that makes all changes of a faster one and more.
 struct SearchResult {
-  std::vector<Way> found;         // the tokens of a step stay, and training changes by rounding at most
-  std::vector<Way> changing;      // the tokens of a step stay, faster than all of `found`
-  std::vector<Way> other_tokens;  // other numbers of tokens a step, faster than all of the above
+  std::vector<Way> same_training;     // the tokens of a step stay, and training changes by rounding at most
+  std::vector<Way> changed_training;  // the tokens of a step stay, faster than all of `same_training`
+  std::vector<Way> other_tokens;      // other numbers of tokens a step, faster than all of the above
   std::vector<Improvement> improvements;
   std::int64_t estimated = 0;   // ways, from plans of a few layers
   std::int64_t planned = 0;     // ways, whole
@@ -59,7 +59,8 @@ struct SearchResult {
 
   // Returns the fastest way with the tokens of the job's step, or nullptr.
   const Way* best() const {
-    return !changing.empty() ? changing.data() : !found.empty() ? found.data() : nullptr;
+    if (!changed_training.empty()) return changed_training.data();
+    return same_training.empty() ? nullptr : same_training.data();
   }
 };
 

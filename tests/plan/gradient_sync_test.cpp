@@ -36,7 +36,7 @@ const SearchLimits kLimits{.plans = 45, .ways = 1000};
 // Returns whether one of the better ways that the search met has these flags.
 bool has_way(const SearchResult& result, const Words& flags) {
   const auto is_it = [&](const auto& way) { return way.flags == flags; };
-  return std::any_of(result.found.begin(), result.found.end(), is_it) ||
+  return std::any_of(result.same_training.begin(), result.same_training.end(), is_it) ||
          std::any_of(result.improvements.begin(), result.improvements.end(),
                      [&](const Improvement& improvement) { return is_it(improvement.way); });
 }

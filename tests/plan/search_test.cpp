@@ -67,8 +67,8 @@ Job too_large(const Job& job, double share) {
 }
 
 std::vector<Way> all_ways(const SearchResult& result) {
-  std::vector<Way> ways = result.found;
-  ways.insert(ways.end(), result.changing.begin(), result.changing.end());
+  std::vector<Way> ways = result.same_training;
+  ways.insert(ways.end(), result.changed_training.begin(), result.changed_training.end());
   ways.insert(ways.end(), result.other_tokens.begin(), result.other_tokens.end());
   return ways;
 }
@@ -78,7 +78,7 @@ TEST_CASE("every way fits by the plan of its flags, and takes less than the job"
   const JobPlan plan = job.plan();
   REQUIRE_FALSE(plan.fits());
   const SearchResult result = job.search();
-  REQUIRE_FALSE(result.found.empty());
+  REQUIRE_FALSE(result.same_training.empty());
   CHECK(result.estimated + result.planned <= 40);
   for (const Way& way : all_ways(result)) {
     const JobPlan again = job.with(way).plan();
@@ -90,8 +90,8 @@ TEST_CASE("every way fits by the plan of its flags, and takes less than the job"
     CHECK(again.step_s() == way.step_s);
     CHECK(again.tokens_per_step == way.tokens_per_step);
   }
-  for (const Way& way : result.found) CHECK(way.changes.empty());
-  for (const Way& way : result.changing) CHECK_FALSE(way.changes.empty());
+  for (const Way& way : result.same_training) CHECK(way.changes.empty());
+  for (const Way& way : result.changed_training) CHECK_FALSE(way.changes.empty());
 }
 
 TEST_CASE("two searches find the same ways, and one with fewer plans keeps its limit") {
@@ -137,8 +137,8 @@ TEST_CASE("a job that fits and recomputes without need is told to save") {
   const JobPlan plan = job.plan();
   REQUIRE(plan.fits());
   const SearchResult result = job.search({.plans = 50});
-  REQUIRE_FALSE(result.found.empty());
-  const Way& best = result.found[0];
+  REQUIRE_FALSE(result.same_training.empty());
+  const Way& best = result.same_training[0];
   CHECK(best.tokens_per_s > plan.tokens_per_s());
   CHECK(job.with(best).plan().tokens_per_s() == best.tokens_per_s);
   Job saving = job;
@@ -151,19 +151,19 @@ TEST_CASE("a deep model is searched by plans of a few layers, and its ways fit w
   words.back() = "--model.n_layers=24";
   const Job job = too_large({words, 2}, 0.4);
   const SearchResult result = job.search({.plans = 30, .ways = 2});
-  REQUIRE_FALSE(result.found.empty());
+  REQUIRE_FALSE(result.same_training.empty());
   CHECK(result.planned < result.estimated);
-  for (const Way& way : result.found) CHECK(job.with(way).plan().fits());
+  for (const Way& way : result.same_training) CHECK(job.with(way).plan().fits());
 }
 
 TEST_CASE("ways are sorted by speed, and none makes all changes of a faster one") {
   const SearchResult result = too_large({kLlama, 4}, 0.5).search({.plans = 100});
-  REQUIRE(result.found.size() > 1);
-  for (std::size_t i = 1; i < result.found.size(); ++i) {
-    CHECK(result.found[i - 1].tokens_per_s >= result.found[i].tokens_per_s);
-    const std::set<std::string> changed = keys(result.found[i]);
+  REQUIRE(result.same_training.size() > 1);
+  for (std::size_t i = 1; i < result.same_training.size(); ++i) {
+    CHECK(result.same_training[i - 1].tokens_per_s >= result.same_training[i].tokens_per_s);
+    const std::set<std::string> changed = keys(result.same_training[i]);
     for (std::size_t faster = 0; faster < i; ++faster) {
-      const std::set<std::string> less = keys(result.found[faster]);
+      const std::set<std::string> less = keys(result.same_training[faster]);
       CHECK_FALSE(std::includes(changed.begin(), changed.end(), less.begin(), less.end()));
     }
   }
@@ -190,9 +190,9 @@ TEST_CASE("where the state alone is too large, the search returns the fewest ran
   const std::int64_t state = state_bytes(job.plan());
   const SearchResult result = job.with_room(state / 3).search({.plans = 100});
   CHECK(result.least_ranks_for_state == 7);
-  REQUIRE_FALSE(result.found.empty());
+  REQUIRE_FALSE(result.same_training.empty());
   CHECK(result.most_ranks >= 7);
-  for (const Way& way : result.found) {
+  for (const Way& way : result.same_training) {
     CHECK(way.world == result.most_ranks);
     CHECK(way.flags.back() == "--world " + std::to_string(way.world));
     CHECK(job.with_room(state / 3).with(way).plan().fits());
@@ -208,7 +208,7 @@ TEST_CASE("context parallelism with the loss in chunks can be planned without va
 
 TEST_CASE("a search without plans reports that it is not complete") {
   const SearchResult result = too_large({kLlama, 4}, 0.5).search({.plans = 0});
-  CHECK(result.found.empty());
+  CHECK(result.same_training.empty());
   CHECK(result.estimated == 0);
   CHECK_FALSE(result.is_complete);
 }
