@@ -3,7 +3,7 @@
 namespace rondo {
 
 RankContext rank_context(ShardedParameters parameters, const ShardingOptions& options) {
-  return {sharded_weights(std::move(parameters), options.fsdp), sequence_parallel(options.tensor),
+  return {sharded_weights(std::move(parameters), options.fsdp), tensor_parallel(options.tensor),
           context_parallel(options.context), expert_parallel(options.experts)};
 }
 

@@ -25,7 +25,7 @@ struct ShardingOptions {
 
 struct RankContext {
   std::shared_ptr<const Weights> weights;
-  std::shared_ptr<const SequenceParallel> sequence = sequence_parallel({});
+  std::shared_ptr<const TensorParallel> tensor = tensor_parallel({});
   std::shared_ptr<const ContextParallel> context = context_parallel({});
   std::shared_ptr<const ExpertParallel> experts = expert_parallel({});
 };

@@ -119,9 +119,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   }
 };
 
-class ShardedSequence final : public SequenceParallel {
+class ShardedLayers final : public TensorParallel {
  public:
-  explicit ShardedSequence(TensorParallelOptions options) : options_(std::move(options)) {}
+  explicit ShardedLayers(TensorParallelOptions options) : options_(std::move(options)) {}
 
   Tensor all_gather(const Tensor& x_N) const override { return all_gather_autograd(x_N, options_.group); }
   Tensor reduce_scatter(const Tensor& partial_sums_T) const override {
@@ -149,25 +149,25 @@ class ShardedSequence final : public SequenceParallel {
 
 }  // namespace
 
-Tensor SequenceParallel::embedding(const Tensor& weight_VD, const Tensor& ids_BS) const {
+Tensor TensorParallel::embedding(const Tensor& weight_VD, const Tensor& ids_BS) const {
   return at::embedding(weight_VD, ids_BS.reshape({-1}));
 }
 
-Tensor SequenceParallel::cross_entropy(const Tensor& logits_TV, const Tensor& labels_T, std::int64_t,
-                                       std::int64_t ignored) const {
+Tensor TensorParallel::cross_entropy(const Tensor& logits_TV, const Tensor& labels_T, std::int64_t,
+                                     std::int64_t ignored) const {
   return cross_entropy_of(logits_TV, labels_T, ignored);
 }
 
-Tensor SequenceParallel::linear_cross_entropy(const Tensor& h_TD, const Tensor& weight_VD,
-                                              const Tensor& labels_T, const Tensor& gradient,
-                                              std::int64_t ignored, std::int64_t chunk_rows,
-                                              HeadGradients gradients) const {
+Tensor TensorParallel::linear_cross_entropy(const Tensor& h_TD, const Tensor& weight_VD,
+                                            const Tensor& labels_T, const Tensor& gradient,
+                                            std::int64_t ignored, std::int64_t chunk_rows,
+                                            HeadGradients gradients) const {
   return linear_cross_entropy_of(h_TD, weight_VD, labels_T, gradient, ignored, chunk_rows, gradients);
 }
 
-std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options) {
-  if (options.group.ranks == 1) return std::make_shared<SequenceParallel>();
-  return std::make_shared<ShardedSequence>(options);
+std::shared_ptr<const TensorParallel> tensor_parallel(const TensorParallelOptions& options) {
+  if (options.group.ranks == 1) return std::make_shared<TensorParallel>();
+  return std::make_shared<ShardedLayers>(options);
 }
 
 }  // namespace rondo

@@ -24,9 +24,9 @@ struct TensorParallelOptions {
 
 // The collectives of a layer that ranks share. With one rank: the identity, and the ops of a
 // whole vocabulary.
-class SequenceParallel {
+class TensorParallel {
  public:
-  virtual ~SequenceParallel() = default;
+  virtual ~TensorParallel() = default;
   // Gathers [N, ...] into [T, ...], in rank order. Backward: reduce-scatter.
   virtual at::Tensor all_gather(const at::Tensor& x_N) const { return x_N; }
   // Reduce-scatters [T, ...] to [N, ...]: the sum over the ranks, at this rank's tokens.
@@ -51,6 +51,6 @@ class SequenceParallel {
                                           HeadGradients gradients) const;
 };
 
-std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options);
+std::shared_ptr<const TensorParallel> tensor_parallel(const TensorParallelOptions& options);
 
 }  // namespace rondo

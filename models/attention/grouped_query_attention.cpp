@@ -27,7 +27,7 @@ Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor&
 
 // Returns the sum of the ranks' partial outputs, plus the bias once.
 Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, const RankContext& ranks) {
-  const Tensor sum_ND = ranks.sequence->reduce_scatter(linear("wo", heads_TD, ranks));
+  const Tensor sum_ND = ranks.tensor->reduce_scatter(linear("wo", heads_TD, ranks));
   if (!a.biases) return sum_ND;
   ModuleScope scope("wo");
   return sum_ND + ranks.weights->get("bias");
@@ -60,7 +60,7 @@ Tensor placed(const GroupedQueryAttention& a, const Tensor& x, const RotaryTable
 Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const RankContext& ranks,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
-  const Tensor all_ND = ranks.sequence->all_gather(x_ND);
+  const Tensor all_ND = ranks.tensor->all_gather(x_ND);
   // Separate statements: C++ leaves the order of arguments unspecified, and all ranks must gather
   // in the same order.
   const Tensor queries = projected(a, "wq", all_ND, ranks);

@@ -18,10 +18,10 @@ namespace {
 using at::Tensor;
 
 Tensor queries(const LatentAttention& a, const Tensor& x_ND, const RankContext& ranks) {
-  if (a.q_rank == 0) return linear("wq", ranks.sequence->all_gather(x_ND), ranks);
+  if (a.q_rank == 0) return linear("wq", ranks.tensor->all_gather(x_ND), ranks);
   const Tensor latent_NL = linear("wq_a", x_ND, ranks);
   const Tensor normed_NL = rms_norm("q_norm", latent_NL, ranks, a.norm_eps);
-  return linear("wq_b", ranks.sequence->all_gather(normed_NL), ranks);
+  return linear("wq_b", ranks.tensor->all_gather(normed_NL), ranks);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
   const Tensor q =
       rotate(heads(queries(a, x_ND, ranks), a.plain_width + a.rotated_width), rope, RotatedPairs::neighbours);
 
-  const Tensor compressed = ranks.sequence->all_gather(linear("wkv_a", x_ND, ranks));
+  const Tensor compressed = ranks.tensor->all_gather(linear("wkv_a", x_ND, ranks));
   const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
   const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], ranks, a.norm_eps);
   const Tensor latent_BSL = ranks.context->all_gather(latent_NL.view({batch, time, a.kv_rank}));
@@ -54,7 +54,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
                                                     .scale = a.scale,
                                                     .query_positions = inputs.query_positions_BT,
                                                     .key_positions = inputs.key_positions_BS});
-  return ranks.sequence->reduce_scatter(
+  return ranks.tensor->reduce_scatter(
       linear("wo", out_BHTV.transpose(1, 2).reshape({batch * time, -1}), ranks));
 }
 

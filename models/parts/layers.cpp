@@ -31,7 +31,7 @@ Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, co
   ModuleScope scope(name);
   const Tensor wide = x.to(sum_dtype(x));
   const Tensor squares_T1 = at::sum(wide * wide, at::IntArrayRef{-1}, /*keepdim=*/true);
-  const Tensor all_T1 = ranks.sequence->all_gather(ranks.sequence->reduce_scatter(squares_T1));
+  const Tensor all_T1 = ranks.tensor->all_gather(ranks.tensor->reduce_scatter(squares_T1));
   const Tensor inverse_rms = at::rsqrt(all_T1 / static_cast<double>(width) + eps);
   return (wide * inverse_rms).to(x.scalar_type()) * ranks.weights->get("weight");
 }
@@ -47,10 +47,10 @@ Tensor linear(const char* name, const Tensor& x, const RankContext& ranks) {
 
 Tensor feed_forward(const char* name, const Tensor& x, const RankContext& ranks) {
   ModuleScope scope(name);
-  const Tensor all = ranks.sequence->all_gather(x);
+  const Tensor all = ranks.tensor->all_gather(x);
   const Tensor gate = linear("w1", all, ranks);
   const Tensor up = linear("w3", all, ranks);
-  return ranks.sequence->reduce_scatter(linear("w2", swiglu_of(gate, up), ranks));
+  return ranks.tensor->reduce_scatter(linear("w2", swiglu_of(gate, up), ranks));
 }
 
 Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const DecoderStack& stack) {
@@ -61,7 +61,7 @@ Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const Decod
   if (part.embedding) {
     ModuleScope scope("tok_embeddings");
     embedding_VD = ranks.weights->get("weight");
-    h_ND = ranks.sequence->embedding(embedding_VD, inputs.tokens_BT);
+    h_ND = ranks.tensor->embedding(embedding_VD, inputs.tokens_BT);
   } else {
     h_ND = *inputs.hidden_ND;
   }
@@ -81,7 +81,7 @@ Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const Decod
   if (!part.head) return h_ND;
   h_ND = rms_norm("norm", h_ND, ranks, stack.norm_eps);
   ModuleScope scope("output");
-  const Tensor all_ND = ranks.sequence->all_gather(h_ND);
+  const Tensor all_ND = ranks.tensor->all_gather(h_ND);
   if (inputs.head)
     return inputs.head(all_ND,
                        stack.tie_embeddings ? embedding_VD : ranks.weights->get_for_wide_gradient("weight"));

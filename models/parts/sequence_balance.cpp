@@ -29,13 +29,13 @@ SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& preferred_NK, 
                            const SequenceBalance& balance) {
   const std::int64_t experts = scores_NE.size(1);
   const Tensor own_NE = at::zeros_like(scores_NE).scatter(1, preferred_NK, 1.0);
-  const Tensor all_NE = ranks.sequence->all_gather(own_NE);
+  const Tensor all_NE = ranks.tensor->all_gather(own_NE);
   const Tensor by_sequence = all_NE.view({balance.sequences, -1, experts});
   const Tensor counts_S1E = at::sum(by_sequence, at::IntArrayRef{1}, /*keepdim=*/true);
   const Tensor counts = ranks.context->all_reduce_sum(counts_S1E).expand(by_sequence.sizes());
   // The counts are whole numbers, and all ranks that share the layer contribute the same ones.
   // Their sum is therefore divided by the number of these ranks.
-  Tensor sums_NE = ranks.sequence->reduce_scatter(counts.reshape(all_NE.sizes()));
+  Tensor sums_NE = ranks.tensor->reduce_scatter(counts.reshape(all_NE.sizes()));
   const std::int64_t tp_ranks = all_NE.size(0) / own_NE.size(0);
   if (tp_ranks > 1) sums_NE = sums_NE / tp_ranks;
   const auto length = static_cast<double>(by_sequence.size(1) * balance.context),

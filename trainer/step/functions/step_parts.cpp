@@ -144,7 +144,7 @@ Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& 
   ModuleScope scope("loss");
   const Tensor logits = logits_BTV.view({-1, logits_BTV.size(-1)});
   const Tensor labels = labels_BT.view({-1});
-  const Tensor sum = ranks.sequence->cross_entropy(logits, labels, step.model->vocabulary(), kIgnoreLabel);
+  const Tensor sum = ranks.tensor->cross_entropy(logits, labels, step.model->vocabulary(), kIgnoreLabel);
   if (!valid_tokens.defined()) return sum;
   return sum / all_valid(step.options.mesh, valid_tokens, sum.scalar_type());
 }
@@ -157,8 +157,8 @@ decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const Rank
   // Between the forward and the backward of a stage, gradients of the head would be kept for each
   // microbatch in flight.
   const HeadGradients gradients = step.stage.empty() ? HeadGradients::in_forward : HeadGradients::in_backward;
-  return [mesh = step.options.mesh, sequence = ranks.sequence, labels = labels_BT.view({-1}), valid_tokens,
-          rows, gradients](const Tensor& h_TD, const Tensor& weight_VD) {
+  return [mesh = step.options.mesh, layers = ranks.tensor, labels = labels_BT.view({-1}), valid_tokens, rows,
+          gradients](const Tensor& h_TD, const Tensor& weight_VD) {
     Tensor valid, gradient;
     if (valid_tokens.defined()) {
       const PathScope scope("loss");
@@ -166,7 +166,7 @@ decltype(ForwardInputs::head) loss_in_chunks(const StepContext& step, const Rank
       gradient = at::ones_like(valid) / valid;  // of a sum that is divided by `valid`
     }
     const Tensor sum =
-        sequence->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows, gradients);
+        layers->linear_cross_entropy(h_TD, weight_VD, labels, gradient, kIgnoreLabel, rows, gradients);
     const PathScope scope("loss");
     return valid.defined() ? sum / valid : sum;
   };
