@@ -72,7 +72,7 @@ TEST_CASE("one gradient reduction a step is advised where it is faster and fits"
     const SearchedJob searched{syncing("microbatch"), 64, &device};
     WayPlans plans(searched, planned("microbatch", device), 10);
     const auto move =
-        std::find_if(moves().begin(), moves().end(), [](const Move& m) { return m.what == "gradient sync"; });
+        std::find_if(moves().begin(), moves().end(), [](const Move& m) { return m.name == "gradient sync"; });
     REQUIRE(move != moves().end());
     const std::vector<Variant> ways = move->choices(searched.job, searched);
     REQUIRE(ways.size() == 1);

@@ -320,8 +320,8 @@ TEST_CASE(
   const JobPlan plan = plan_job(gpipe.config, kRanks, std::nullopt, device);
   const SearchResult faster = search_ways(gpipe, plan, {.plans = 60});
   CHECK(faster.planned > std::ssize(pipelines(gpipe)));
-  REQUIRE_FALSE(faster.found.empty());
-  for (const Way& way : faster.found) CHECK(way.tokens_per_s > plan.tokens_per_s());
+  REQUIRE_FALSE(faster.same_training.empty());
+  for (const Way& way : faster.same_training) CHECK(way.tokens_per_s > plan.tokens_per_s());
   const auto has_schedule = [](const Improvement& improvement) {
     return fmt::format("{}", fmt::join(improvement.way.flags, " ")).find("pipeline_parallel_schedule=") !=
            std::string::npos;
@@ -332,7 +332,7 @@ TEST_CASE(
   ir::DeviceModel small = device;
   small.memory_bytes = small.reserve_bytes + 1;
   tight.device = &small;
-  CHECK(search_ways(gpipe, tight, {.plans = 20}).found.empty());
+  CHECK(search_ways(gpipe, tight, {.plans = 20}).same_training.empty());
 }
 
 TEST_CASE("layers are split so that stages take equally long") {
@@ -359,9 +359,9 @@ TEST_CASE("a pipeline that does not fit gets smaller microbatches, and stays a p
   const JobPlan plan = plan_job(large.config, kRanks, std::nullopt, device);
   REQUIRE_FALSE(plan.fits());
   const SearchResult result = search_ways(large, plan, {.plans = 30});
-  REQUIRE_FALSE(result.found.empty());
-  for (const Way& way : result.found) CHECK(way.total_bytes <= plan.usable_bytes);
-  CHECK(std::any_of(result.found.begin(), result.found.end(), [](const Way& way) {
+  REQUIRE_FALSE(result.same_training.empty());
+  for (const Way& way : result.same_training) CHECK(way.total_bytes <= plan.usable_bytes);
+  CHECK(std::any_of(result.same_training.begin(), result.same_training.end(), [](const Way& way) {
     return std::none_of(way.flags.begin(), way.flags.end(), [](const std::string& flag) {
       return flag.starts_with("--parallelism.pipeline_parallel_degree");
     });

@@ -179,7 +179,7 @@ TEST_CASE("a step has other numbers of tokens only in their own list, and never 
   const SearchResult fewer = tight.search();
   REQUIRE_FALSE(all_ways(fewer).empty());
   for (const Way& way : fewer.other_tokens) CHECK(way.tokens_per_step != plan.tokens_per_step);
-  for (const Way& way : fewer.changing) CHECK(way.tokens_per_step == plan.tokens_per_step);
+  for (const Way& way : fewer.changed_training) CHECK(way.tokens_per_step == plan.tokens_per_step);
   Job set = tight;
   set.words.push_back("--training.global_batch_size=8");
   for (const Way& way : all_ways(set.search())) CHECK(way.tokens_per_step == plan.tokens_per_step);
