@@ -175,6 +175,7 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"runs", "runs"},
     {"run_metrics", "runs/metrics"},
     {"prove", "prove"},
+    {"worker_options", "apps"},
     {"rondo", "apps"},
 };
 
