@@ -108,7 +108,7 @@ class Draw {
     const int experts = experts_ * one_of({1, 1, 2, 3});
     set("model.n_experts", experts);
     set("model.top_k", one_in(2) ? 1 : std::min(experts, 2));
-    set("model.moe_hidden_dim", tensor_ * one_of({1, 3}));
+    set("model.moe_hidden_dim", tensor_ * (is_float8_ ? 16 : one_of({1, 3})));
     if (model_.has_latents) {
       set("model.n_expert_groups", 1);
       set("model.n_limited_groups", 1);
@@ -118,9 +118,12 @@ class Draw {
   }
 
   void batch() {
-    const int rows = one_of({1, 1, 2}), microbatches = pipeline_ > 1 ? 2 * pipeline_ : one_of({1, 1, 2});
+    const int rows = one_of({1, 1, 2}), microbatches = pipeline_ > 1 ? 2 * pipeline_ : one_of({1, 1, 2, 3});
+    const bool overlaps = pipeline_ == 1 && microbatches > 1 && one_in(2);
+    has_accumulation_ = microbatches > 1;
     set("training.seq_len", 2 * context_ * tensor_ * one_of({1, 2}));
-    set("training.local_batch_size", rows * (pipeline_ > 1 ? microbatches : 1));
+    set("training.local_batch_size", rows * (pipeline_ > 1 || overlaps ? microbatches : 1));
+    if (overlaps) set("parallelism.overlapped_microbatches", microbatches);
     if (pipeline_ > 1) {
       set("parallelism.pipeline_parallel_microbatch_size", rows);
       set("parallelism.pipeline_parallel_schedule",
@@ -157,6 +160,14 @@ class Draw {
                                      ? "sac_and_offload"
                                      : one_of({"none", "default", "eager", "full", "min_cut"}));
     if (one_in(4)) set("compile.enable_fsdp_ag_rs_overlap", true);
+    if (tensor_ > 1 && one_in(3)) {
+      job_.graph_flags.emplace_back("--parallelism.enable_async_tensor_parallel=true");
+      job_.graph_flags.emplace_back("--compile.tensor_parallel_pieces=2");
+    }
+    if (pipeline_ == 1 && !has_accumulation_ && one_in(3)) {
+      set("training.max_norm", "inf");
+      job_.graph_flags.emplace_back("--optimizer.early_step_in_backward=true");
+    }
     if (one_in(6)) set("compile.passes", "canonicalize");
     job_.rounds = one_in(4);
     if (job_.rounds) {
@@ -164,9 +175,13 @@ class Draw {
       if (one_in(2)) set("compile.loss_chunks", 2);
     }
     if (is_float8_) {
-      set("model.converters", "float8");
+      const bool of_experts = model_.has_experts && one_in(2);
+      set("model.converters", of_experts ? "float8,quantize.grouped_mm.float8" : "float8");
       set("quantize.linear.float8.emulate", true);
       set("quantize.linear.float8.recipe_name", one_of({"tensorwise", "rowwise"}));
+      if (!of_experts) return;
+      set("quantize.grouped_mm.float8.fqns", "experts");
+      set("quantize.grouped_mm.float8.emulate", true);
     }
   }
 
@@ -175,7 +190,7 @@ class Draw {
   RandomJob job_;
   DrawnModel model_{};
   int pipeline_ = 1, replicate_ = 1, shard_ = 1, context_ = 1, tensor_ = 1, experts_ = 1, layers_ = 1;
-  bool exchanges_heads_ = false, is_float8_ = false;
+  bool exchanges_heads_ = false, is_float8_ = false, has_accumulation_ = false;
 };
 
 // Returns the error in the output of a command, without the words before it.
@@ -187,16 +202,18 @@ std::string reason_of(const std::string& output) {
 }  // namespace
 
 std::string RandomJob::text() const {
-  return fmt::format("rondo launch --nproc-per-node {} -- train {} {}", ranks, config, fmt::join(flags, " "));
+  return fmt::format("rondo launch --nproc-per-node {} -- train {} {}", ranks, config,
+                     fmt::join(flags + graph_flags, " "));
 }
 
 RandomJob random_job(std::uint64_t seed, int most_ranks) { return Draw(seed, most_ranks).job(); }
 
 std::string check_agrees_with_plan(const RandomJob& job) {
   const std::string world = std::to_string(job.ranks);
-  const ProgramResult checked = rondo(Words{"config", "check", job.config, "--world", world} + job.flags);
-  const ProgramResult planned = rondo(
-      Words{"plan", job.config, "--world", world, "--device", "cpu", "--search-plans", "0"} + job.flags);
+  const Words flags = job.flags + job.graph_flags;
+  const ProgramResult checked = rondo(Words{"config", "check", job.config, "--world", world} + flags);
+  const ProgramResult planned =
+      rondo(Words{"plan", job.config, "--world", world, "--device", "cpu", "--search-plans", "0"} + flags);
   INFO(job.text() << "\ncheck: " << checked.output << "\nplan: " << planned.output);
   CHECK(checked.exit_code == planned.exit_code);
   CHECK((checked.exit_code == 0 || checked.exit_code == 3));
@@ -223,8 +240,8 @@ void check_bits(const Place& place, const RandomJob& job) {
   const bool eager =
       (job.is_eager || !job.rounds) && play("eager", kEager + Words{"--compile.memory_policy=auto"});
   if (job.is_eager) return;
-  if (!play("replay", kReplay)) return;
-  if (play("interpreter", kInterpreter)) compare("interpreter", "replay");
+  if (!play("replay", kReplay + job.graph_flags)) return;
+  if (play("interpreter", kInterpreter + job.graph_flags)) compare("interpreter", "replay");
   if (eager) compare("eager", "replay");
 }
 

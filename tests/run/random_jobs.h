@@ -12,6 +12,7 @@ namespace rondo {
 struct RandomJob {
   std::string config;  // the file of a debug model
   Words flags;         // of `rondo train`
+  Words graph_flags;   // more flags, for executors of a graph
   int ranks = 1;
   bool rounds = false;       // an eager run has different bits
   bool is_eager = false;     // without a graph
