@@ -67,6 +67,13 @@ std::filesystem::path shared_folder() {
   return std::filesystem::exists(above.parent_path() / "configs", ignored) ? above.parent_path() : "";
 }
 
+std::string here_or_shipped(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return path;
+  const std::filesystem::path shipped = shared_folder() / path;
+  return std::filesystem::exists(shipped, ignored) ? shipped.string() : path;
+}
+
 void require_descriptors(int needed) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= static_cast<rlim_t>(needed)) return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace rondo {
 
@@ -19,6 +20,9 @@ std::filesystem::path program_folder();
 // Returns the folder whose configs/ belongs to this program: share/rondo of an installed program,
 // the project of a program in its build folder. Returns "" where there is none.
 std::filesystem::path shared_folder();
+
+// Returns `path` of the current folder, or that of shared_folder() if only this one exists.
+std::string here_or_shipped(const std::string& path);
 
 // Returns whether this program was installed: it is in bin/ beside share/rondo.
 bool is_installed();

@@ -251,7 +251,7 @@ Finding check_nccl(const fs::path& program_folder) {
 }
 
 Finding check_corpus(const fs::path& working_folder) {
-  const fs::path corpus = working_folder / "data/corpus";
+  const fs::path corpus = working_folder / here_or_shipped("data/corpus");
   std::error_code error;
   if (fs::exists(corpus, error) && !fs::is_empty(corpus, error)) return ok("corpus", corpus.string());
   return warning("corpus", corpus.string() + " does not exist (the default training text)",

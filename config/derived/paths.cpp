@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "support/error.h"
+#include "support/process_start.h"
 
 namespace rondo {
 namespace {
@@ -17,7 +18,7 @@ std::string given_path(const JobConfig& config, const std::string& dataset, cons
   if (!path.empty()) return path;
   for (const std::string& entry : config.training.datasets)
     if (entry.starts_with(dataset + "=")) return entry.substr(dataset.size() + 1);
-  return dataset == kText ? "data/corpus" : "";
+  return dataset == kText ? here_or_shipped("data/corpus") : "";
 }
 
 std::string usual_path(const std::string& dataset) { return "data/" + dataset; }

@@ -52,19 +52,12 @@ class FilesReader {
   std::vector<Assignment> all_;
 };
 
-// Returns the shipped file for a path in configs/ that the current folder lacks, else `path`.
-std::string here_or_shipped(const std::string& path) {
-  std::error_code ignored;
-  if (!path.starts_with("configs/") || fs::exists(path, ignored)) return path;
-  const fs::path shipped = shared_folder() / path;
-  return fs::exists(shipped, ignored) ? shipped.string() : path;
-}
-
 }  // namespace
 
 std::vector<Assignment> read_toml_files(const std::vector<ConfigFile>& files, Problems& problems) {
   FilesReader reader(problems);
-  for (const ConfigFile& file : files) reader.read(here_or_shipped(file.path), file.place);
+  for (const auto& [path, place] : files)
+    reader.read(path.starts_with("configs/") ? here_or_shipped(path) : path, place);
   return reader.take();
 }
 
