@@ -13,7 +13,9 @@ namespace rondo {
 struct RankFamily {
   std::string_view name = "";
   std::size_t ranks = 0;
-  std::uint64_t hash = 0;         // of the tokens, by hash_of_ranks; 0: unknown
+  // Of the tokens, by hash_of_ranks. 0: unknown; tokenizer_config.json must have `bos` and `eos` as the
+  // first two ids after the ranks.
+  std::uint64_t hash = 0;
   std::string_view pattern = "";  // in the syntax of tokenizer.json
   // By id. tokenizer_config.json may give other names, and more tokens.
   std::map<std::int32_t, std::string> (*special_tokens)() = nullptr;

@@ -77,16 +77,21 @@ bool is_family(const RankFamily& family, const RankedTokens& tokens,
                const std::map<std::int32_t, std::string>& configured) {
   if (tokens.size() != family.ranks || std::count(tokens.begin(), tokens.end(), "") > 0) return false;
   if (family.hash != 0) return family.hash == hash_of_ranks(tokens);
-  return std::any_of(configured.begin(), configured.end(),
-                     [&](const auto& token) { return token.second == family.eos; });
+  const auto is_configured = [&](std::size_t id, std::string_view name) {
+    const auto token = configured.find(static_cast<std::int32_t>(id));
+    return token != configured.end() && token->second == name;
+  };
+  return is_configured(family.ranks, family.bos) && is_configured(family.ranks + 1, family.eos);
 }
 
 std::string refusal(std::span<const RankFamily> families, const RankedTokens& tokens) {
   std::string known;
   for (const RankFamily& family : families)
-    known +=
-        fmt::format("{}{} ({}{})", known.empty() ? "" : ", ", family.name, family.ranks,
-                    family.hash == 0 ? fmt::format(", with {} in tokenizer_config.json", family.eos) : "");
+    known += fmt::format(
+        "{}{} ({}{})", known.empty() ? "" : ", ", family.name, family.ranks,
+        family.hash == 0
+            ? fmt::format(", with {} and {} after them in tokenizer_config.json", family.bos, family.eos)
+            : "");
   return fmt::format(
       "is a file of {} tiktoken ranks without the pattern that splits words. The pattern is known for the "
       "ranks of {}. Make a tokenizer.json of others in Python: transformers.integrations.tiktoken."

@@ -62,6 +62,7 @@ TokenizerFile read_tokenizer(const std::string& path) {
       {{.name = "this test",
         .ranks = static_cast<std::size_t>(std::count(ranks.begin(), ranks.end(), '\n')),
         .pattern = pattern,
+        .bos = "<|begin|>",
         .eos = "<|end|>"}}};
   return read_tokenizer_file(path, families);
 }

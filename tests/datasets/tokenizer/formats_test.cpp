@@ -21,7 +21,12 @@ constexpr RankFamily family(std::size_t ranks = 7) {
 }
 
 json config_of(const json& tokens) { return {{"added_tokens_decoder", tokens}}; }
-const json kEnds = {{"7", {{"content", "<s>"}}}, {"9", {{"content", "</s>"}}}};
+const json kEnds = {{"7", {{"content", "<s>"}}}, {"8", {{"content", "</s>"}}}, {"10", {{"content", "<x>"}}}};
+
+json with_ends(json tokens) {
+  tokens.update(kEnds);
+  return tokens;
+}
 
 std::unique_ptr<BpeTokenizer> tokenizer_of_ranks(const std::string& ranks, const json& tokens = kEnds,
                                                  const RankFamily& of = family()) {
@@ -96,13 +101,13 @@ TEST_CASE("ranks merge by the rank of what they make, the leftmost first, and a 
   const auto tokenizer = tokenizer_of_ranks(kRanks);
   CHECK(ids_of(*tokenizer, "abc") == Ids{6});
   CHECK(ids_of(*tokenizer, "abcb abbc") == Ids{6, 1, 3, 4, 5});
-  CHECK(ids_of(*tokenizer, "ab<s>c</s>") == Ids{4, 7, 2, 9});
+  CHECK(ids_of(*tokenizer, "ab<s>c</s><x>") == Ids{4, 7, 2, 8, 10});
   CHECK(ids_of(*tokenizer, "a.b") == Ids{0, 1});  // the pattern leaves the dot out
-  CHECK(text_of(*tokenizer, {6, 3, 9}) == "abc </s>");
+  CHECK(text_of(*tokenizer, {6, 3, 8}) == "abc </s>");
   CHECK(tokenizer->bos() == 7);
-  CHECK(tokenizer->eos() == 9);
-  CHECK(tokenizer->vocab_size() == 10);
-  CHECK_THROWS(text_of(*tokenizer, {8}));
+  CHECK(tokenizer->eos() == 8);
+  CHECK(tokenizer->vocab_size() == 11);
+  CHECK_THROWS(text_of(*tokenizer, {9}));
 }
 
 TEST_CASE("bytes without a rank are dropped and counted") {
@@ -134,25 +139,29 @@ TEST_CASE("files of ranks are refused with their lines") {
 TEST_CASE("ranks without a known pattern are refused with what makes a tokenizer.json of them") {
   const std::string refusal = refusal_of("tiktoken.model", "aGVsbG8= 0\nIHdvcmxk 1\n");
   CHECK_THAT(refusal, ContainsSubstring("tiktoken.model: is a file of 2 tiktoken ranks without the pattern"));
-  CHECK_THAT(refusal, ContainsSubstring("Kimi K2 (163584, with [EOS] in tokenizer_config.json)"));
+  CHECK_THAT(refusal,
+             ContainsSubstring("Kimi K2 (163584, with [BOS] and [EOS] after them in tokenizer_config.json)"));
   CHECK_THAT(refusal, ContainsSubstring("convert_tiktoken_to_fast"));
   RankFamily other = family();
   other.hash = 1;
   CHECK_THAT(data_error([&] { tokenizer_of_ranks(kRanks, kEnds, other); }), ContainsSubstring("letters (7)"));
-  CHECK_THAT(refusal_of_ranks(kRanks, json::object()), ContainsSubstring("letters (7, with </s>"));
+  const json swapped = {{"7", {{"content", "</s>"}}}, {"8", {{"content", "<s>"}}}},
+             moved = {{"7", {{"content", "<s>"}}}, {"9", {{"content", "</s>"}}}};
+  for (const json& tokens : {json::object(), swapped, moved})
+    CHECK_THAT(refusal_of_ranks(kRanks, tokens),
+               ContainsSubstring("letters (7, with <s> and </s> after them"));
 }
 
 TEST_CASE("special tokens of ranks are those of tokenizer_config.json, and must not contradict the ranks") {
-  CHECK_THAT(refusal_of_ranks(kRanks, {{"3", {{"content", "x"}}}, {"9", {{"content", "</s>"}}}}),
+  CHECK_THAT(refusal_of_ranks(kRanks, with_ends({{"3", {{"content", "x"}}}})),
              ContainsSubstring("added_tokens_decoder.3 = \"x\": the file of ranks has another token"));
-  CHECK_THAT(refusal_of_ranks(kRanks, {{"8", {{"content", "</s>"}}}, {"9", {{"content", "</s>"}}}}),
+  CHECK_THAT(refusal_of_ranks(kRanks, with_ends({{"9", {{"content", "</s>"}}}})),
              ContainsSubstring("added_tokens_decoder.9 = \"</s>\": is a token already"));
-  CHECK_THAT(refusal_of_ranks(kRanks, {{"x", {{"content", "</s>"}}}}),
+  CHECK_THAT(refusal_of_ranks(kRanks, with_ends({{"x", {{"content", "</s>"}}}})),
              ContainsSubstring("its key must be an id"));
-  CHECK_THAT(refusal_of_ranks(kRanks, {{"9", {{"content", ""}}}}),
+  CHECK_THAT(refusal_of_ranks(kRanks, with_ends({{"9", {{"content", ""}}}})),
              ContainsSubstring("must have a \"content\""));
-  CHECK(ids_of(*tokenizer_of_ranks(kRanks, {{"4", {{"content", "ab"}}}, {"9", {{"content", "</s>"}}}}),
-               "ab") == Ids{4});
+  CHECK(ids_of(*tokenizer_of_ranks(kRanks, with_ends({{"4", {{"content", "ab"}}}})), "ab") == Ids{4});
 }
 
 TEST_CASE("published families have the special tokens and the sizes of their models") {
