@@ -49,8 +49,8 @@ ir::DeviceModel read_device_file(const std::string& path, const std::string& pla
   const std::vector<Assignment> assignments = read_toml_file(path, place, problems);
   problems.throw_if_any();
   ir::Card card;
-  std::set<std::string> given;
-  for (const Assignment& assignment : assignments) given.insert(assignment.key);
+  std::set<std::string> keys;
+  for (const Assignment& assignment : assignments) keys.insert(assignment.key);
   for (const Assignment& assignment : assignments)
     if (assignment.key == kBase)
       if (const ir::Card* base = base_of(assignment, problems)) {
@@ -60,9 +60,9 @@ ir::DeviceModel read_device_file(const std::string& path, const std::string& pla
   for (const Assignment& assignment : assignments)
     if (assignment.key != kBase) assign(assignment, card, problems);
   std::vector<std::string> missing;
-  if (!given.contains(kBase))
+  if (!keys.contains(kBase))
     for (const Field& field : ir::Card::fields())
-      if (!given.contains(field.name) && !broken_rule(field, field.default_value).empty())
+      if (!keys.contains(field.name) && !broken_rule(field, field.default_value).empty())
         missing.push_back(field.name);
   if (!missing.empty())
     problems.add(path, fmt::format("lacks {}; give them, or base = \"h100\" for the figures of a known GPU",
