@@ -55,14 +55,16 @@ struct Losses {
   double last = NAN, best = NAN;
   std::int64_t best_step = 0;
 
+  // A step without labels has loss 0, which is not the best.
   void add(std::int64_t step, double loss) {
     last = loss;
-    if (!std::isfinite(loss) || best <= loss) return;
+    if (!std::isfinite(loss) || loss == 0 || best <= loss) return;
     best = loss;
     best_step = step;
   }
   std::string text() const {
-    return fmt::format("{:.4f} at the end, {:.4f} at best (step {})", last, best, best_step);
+    const std::string end = fmt::format("{:.4f} at the end", last);
+    return std::isnan(best) ? end : fmt::format("{}, {:.4f} at best (step {})", end, best, best_step);
   }
 };
 

@@ -83,6 +83,14 @@ TEST_CASE("the start says what is between documents, of validation where it diff
   CHECK(data_lines(config, training, nullptr, {1, 1})[1].ends_with("becomes it (12 such)"));
 }
 
+TEST_CASE("the loss 0 of a step without labels is never the best") {
+  JobConfig config;
+  config.training.steps = 3;
+  CHECK(end_lines(config, {.step = 3}, log_of({5, 0, 4})).at(1) ==
+        "loss: 4.0000 at the end, 4.0000 at best (step 3)");
+  CHECK(end_lines(config, {.step = 2}, log_of({0, 0})).at(1) == "loss: 0.0000 at the end");
+}
+
 TEST_CASE("the end reports the last and the best losses, and a loss that is not finite is never the best") {
   JobConfig config;
   config.training.steps = 4;
