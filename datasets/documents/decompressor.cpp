@@ -14,6 +14,7 @@
 #endif
 #if RONDO_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 #endif
 
 namespace rondo {
@@ -71,6 +72,9 @@ class Zstd final : public Decompressor {
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const std::size_t left = ZSTD_decompressStream(stream_, &to, &from);
+    if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
+      throw std::length_error("a frame needs a window above 2 GiB, the most that is read");
     if (ZSTD_isError(left)) throw std::runtime_error(ZSTD_getErrorName(left));
     if (from.pos > 0 || to.pos > 0) may_end_ = left == 0;
     return {from.pos, to.pos};

@@ -58,6 +58,8 @@ std::size_t TextFile::read_next(std::span<std::byte> out) {
     Decompressor::Progress step;
     try {
       step = decompressor_->run(unread_, out.subspan(bytes_read));
+    } catch (const std::length_error& error) {
+      fail(error.what());
     } catch (const std::runtime_error& error) {
       fail(fmt::format("is damaged before byte {}: {}", file_at_, error.what()));
     }

@@ -155,6 +155,16 @@ TEST_CASE("a window of Zstandard may have up to 2 GiB") {
     CHECK(whole(folder.write("a.zst", out)) == "long");
   }
 }
+
+TEST_CASE("a frame of Zstandard that claims a terabyte is refused for its window, not as damaged") {
+  using namespace std::string_literals;
+  const TempFolder folder;
+  const std::string header = "\x28\xb5\x2f\xfd"s, block = "\x09\x00\x00x"s;
+  for (const std::string& frame : {header + "\xe0"s + "\0\0\0\0\0\x01\0\0"s + block,  // size of the content
+                                   header + "\0\xff"s + block})                       // largest window
+    CHECK_THROWS_WITH(whole(folder.write("a.zst", frame)),
+                      ContainsSubstring("a.zst: a frame needs a window above 2 GiB, the most that is read"));
+}
 #endif
 
 #if !RONDO_ZLIB || !RONDO_ZSTD
