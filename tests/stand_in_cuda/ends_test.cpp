@@ -140,6 +140,7 @@ TEST_CASE("ranks that each see their own GPU train, and ranks that see the same 
   INFO(refused.output);
   CHECK(refused.exit_code == 6);
   CHECK_THAT(refused.output, ContainsSubstring("ranks 0 and 1 have taken the same GPU"));
+  CHECK_THAT(refused.output, ContainsSubstring("only the first MIG device of a list"));
 }
 
 TEST_CASE("settings that break recordings are refused at the start") {

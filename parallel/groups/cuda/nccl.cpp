@@ -141,7 +141,7 @@ void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c
           fmt::format(
               "ranks {} and {} have taken the same GPU: each rank needs its own; start fewer ranks on "
               "a node (--nproc-per-node), or show each rank its own GPU (CUDA_VISIBLE_DEVICES, srun "
-              "--gpus-per-task=1)",
+              "--gpus-per-task=1). CUDA gives a process only the first MIG device of a list",
               other, environment.rank));
 }
 
