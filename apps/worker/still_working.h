@@ -14,8 +14,8 @@ namespace rondo {
 
 class StillWorking {
  public:
-  // `what`: "planning". Writes a line to stderr, which is updated each second from the
-  // third on. The destructor removes it.
+  // `what`: "planning". Writes a line to stderr after two seconds and updates it each second. The
+  // destructor removes it.
   explicit StillWorking(std::string what) {
     if (isatty(STDERR_FILENO) != 0)
       thread_ = std::jthread([this, what = std::move(what)](std::stop_token stop) { tell(what, stop); });
@@ -23,7 +23,7 @@ class StillWorking {
 
  private:
   void tell(const std::string& what, std::stop_token stop) {
-    constexpr int kFirst_s = 3;
+    constexpr int kFirst_s = 2;
     std::unique_lock lock(mutex_);
     int seconds = 0;
     while (!wake_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; }) &&
