@@ -130,6 +130,8 @@ void find_entry(const std::string& entry, FoundFiles& found) {
     walk.visit(entry, "");
   } else if (entry.find_first_of("*?[") != std::string::npos) {
     expand_glob(entry, walk);
+  } else if (entry.find("://") != std::string::npos) {
+    fail(entry, "is an address, and data is read from file systems only. Mount the store, or copy the files");
   } else {
     fail(entry,
          "no such file or folder. Name a text file, a .jsonl or .packed file, a folder or a glob "

@@ -85,6 +85,12 @@ TEST_CASE("a missing path is refused with its name and what may be named") {
              ContainsSubstring("data path \"/no/such/place\": no such file or folder. Name a text file"));
 }
 
+TEST_CASE("the address of an object store is refused as an address, with what to do") {
+  CHECK_THAT(data_error([] { find_files("s3://bucket/text"); }),
+             ContainsSubstring("data path \"s3://bucket/text\": is an address, and data is read from file "
+                               "systems only. Mount the store, or copy the files"));
+}
+
 TEST_CASE("an empty list, an empty folder and a glob without matches are errors") {
   TempFolder folder;
   folder.write("full/a.txt", "text");
