@@ -12,15 +12,6 @@ namespace {
 
 constexpr double kNoProgress_s = 0.5;
 
-// The state in /proc/PID/stat follows the name in parentheses, which may hold any character.
-bool is_stopped(pid_t pid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
-  const std::size_t name_ends = line.rfind(')');
-  return name_ends != std::string::npos &&
-         (line.substr(name_ends, 3) == ") T" || line.substr(name_ends, 3) == ") t");
-}
-
 // Returns the other rank of the message that this rank waits for: "receive 3 of group pp_0_to_1"
 // waits for rank 0.
 std::optional<int> awaited_rank(const RankStatus& status) {
@@ -54,6 +45,15 @@ void move_awaited_first(std::vector<RankStatus>& statuses) {
 }
 
 }  // namespace
+
+// The state in /proc/PID/stat follows the name in parentheses, which may hold any character.
+bool is_stopped(pid_t pid) {
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
+  const std::size_t name_ends = line.rfind(')');
+  return name_ends != std::string::npos &&
+         (line.substr(name_ends, 3) == ") T" || line.substr(name_ends, 3) == ") t");
+}
 
 RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s) {
   // A rank that is back in its initial state has done all its steps.

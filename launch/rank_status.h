@@ -20,6 +20,9 @@
 
 namespace rondo::launch {
 
+// Returns whether a signal or a debugger has stopped the process.
+bool is_stopped(pid_t pid);
+
 // `pid`: the rank's process, alive or not. `ended`: it ended with exit code 0. `still_s`: seconds
 // since the rank's last note.
 RankStatus rank_status_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);

@@ -30,6 +30,8 @@ namespace {
 // with the exit code for a lost peer, the launcher waits this long for the cause.
 constexpr double kCauseWait_s = 0.25;
 
+constexpr double kLookEvery_s = 2;  // at ranks that may be stopped
+
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 }  // namespace
@@ -159,8 +161,27 @@ void Ranks::serve() {
       if (forwarder && forwarder->may_read()) forwarder->read_some();
     if (!rank.status) reap(rank);
   }
+  tell_of_stopped();
   if (stopped_s_ && now_s() - *stopped_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
   if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_remaining();
+}
+
+// Says once that all ranks that are left on this node are stopped: none of them can say so.
+void Ranks::tell_of_stopped() {
+  if (told_of_stopped_ || now_s() - looked_s_ < kLookEvery_s) return;
+  looked_s_ = now_s();
+  std::string stopped;
+  for (int i = 0; i < options_.ranks_per_node; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if (rank.status) continue;
+    if (!is_stopped(rank.pid)) return;
+    if (stopped.empty()) stopped = fmt::format("rank {} (pid {})", start_.first_rank + i, rank.pid);
+  }
+  if (stopped.empty()) return;
+  told_of_stopped_ = true;
+  output_.say(stopped +
+              " is stopped by a signal or a debugger, and no other rank of this node is running; "
+              "`kill -CONT` with that pid continues it");
 }
 
 // Kills ranks that are still alive long after a signal: they hang, are stopped or ignore it.

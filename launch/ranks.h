@@ -75,6 +75,7 @@ class Ranks {
   void read_progress();
   std::vector<RankStatus> statuses() const;
   void kill_remaining();
+  void tell_of_stopped();
   Failure failure_of(int local_rank) const;
   std::optional<Failure> first_failure() const;
 
@@ -88,6 +89,8 @@ class Ranks {
   std::optional<double> stopped_s_;    // monotonic
   std::optional<double> forwarded_s_;  // monotonic: when the ranks were first signalled to end
   double stopped_wall_s_ = 0;
+  double looked_s_ = 0;  // monotonic: the latest look for stopped ranks
+  bool told_of_stopped_ = false;
   std::optional<double> first_failed_s_;  // monotonic
   // before any rank was stopped; the likeliest culprit, then the least likely
   std::vector<RankStatus> statuses_;

@@ -1,5 +1,6 @@
 // `rondo launch` on several nodes, all of them on this machine.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +8,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
+#include <regex>
+#include <string>
 
 #include "tests/launch/launcher_cost.h"
+#include "tests/launch/process.h"
 #include "tests/runs/metrics/scratch.h"
 
 namespace rondo::launch {
@@ -267,6 +271,18 @@ TEST_CASE("a rendezvous port in use is exit code 6 on node 0") {
   const Finished run = launch(shell(fixed(std::to_string(taken.port), 0), ":"));
   CHECK(run.code == 6);
   CHECK_THAT(run.err, ContainsSubstring("is in use; end the program that holds it"));
+}
+
+TEST_CASE("a rank that is stopped after the others have ended is named, and ends once it is continued") {
+  Launch launcher(shell({"--nproc-per-node", "2"}, "[ $RANK = 1 ] || kill -STOP $$"));
+  std::smatch pid;
+  std::string err;
+  REQUIRE(holds_soon([&] {
+    err = launcher.err();
+    return std::regex_search(err, pid, std::regex("rank 0 \\(pid ([0-9]+)\\) is stopped by a signal"));
+  }));
+  kill(std::stoi(pid[1]), SIGCONT);
+  CHECK(launcher.wait().code == 0);
 }
 
 }  // namespace
