@@ -28,6 +28,10 @@ void flatten(const toml::table& table, const std::string& prefix, std::map<std::
       flatten(*inner, key, out);
       continue;
     }
+    if (const auto* number = node.as_floating_point()) {  // toml++ writes 0.003 with 17 digits
+      (*out)[key] = fmt::format("{}", number->get());
+      continue;
+    }
     std::ostringstream text;
     node.visit([&text](const auto& value) { text << value; });
     (*out)[key] = text.str();

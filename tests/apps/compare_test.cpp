@@ -142,6 +142,12 @@ TEST_CASE("configuration differences are listed by key") {
                                "  training.seed: A (absent), B 1\n  training.steps: A 20, B 30\n"));
 }
 
+TEST_CASE("numbers of the configuration have the digits that people write") {
+  TwoRuns runs;
+  runs.config_b = "[optimizer]\nlr = 0.003\n";
+  CHECK_THAT(runs.compare().output, ContainsSubstring("\n  optimizer.lr: A (absent), B 0.003\n"));
+}
+
 TEST_CASE("a run without config.toml is compared and the gap is said") {
   TwoRuns runs;
   runs.compare();
