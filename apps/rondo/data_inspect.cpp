@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
@@ -112,7 +113,8 @@ void show_ends(Corpus& corpus, const Tokenizer& tokenizer, const InspectOptions&
   row("ends", line);
 }
 
-void inspect_tokens(TokenFile& file, const InspectOptions& options) {
+// Returns the number of documents.
+std::int64_t inspect_tokens(TokenFile& file, const InspectOptions& options) {
   line(file.path());
   row("format", file.format());
   row("tokenizer", file.tokenizer().empty() ? "unknown" : file.tokenizer());
@@ -127,12 +129,15 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
   row("tokens", fmt::to_string(file.total_tokens()));
   show_ids(file, options.verify);
   show_documents(file, options.documents, tokenizer.get());
-  if (!options.verify) return;
-  file.verify();
-  row("verified", "whole");
+  if (options.verify) {
+    file.verify();
+    row("verified", "whole");
+  }
+  return file.documents();
 }
 
-void inspect_text(const SourceFile& file, const InspectOptions& options) {
+// Returns the number of documents.
+std::int64_t inspect_text(const SourceFile& file, const InspectOptions& options) {
   const auto tokenizer =
       load_tokenizer(options.tokenizer.empty() ? "bytes" : options.tokenizer, options.text.control_tokens());
   const ByteTokenizer bytes_tokenizer;
@@ -155,6 +160,7 @@ void inspect_text(const SourceFile& file, const InspectOptions& options) {
   row("bytes", fmt::to_string(bytes));
   show_ends(source.corpus(), *tokenizer, options);
   show_documents(source, options.documents, &bytes_tokenizer);
+  return source.documents();
 }
 
 }  // namespace
@@ -177,17 +183,26 @@ int run_data_inspect(const Arguments& args) {
               "documents of text");
   options.text.add_to(flags);
   if (!flags.read(args)) return 0;
+  std::map<std::string, std::int64_t> files;  // by format
+  std::int64_t documents = 0;
   for (const std::string& paths : words) {
     const SelectedFiles selected = select_files(paths, options.text.text_key);
     for (const std::string& note : selected.notes) line(note);
     for (const NamedFile& named : name_files(selected.files)) {
       if (named.open == nullptr) {
-        inspect_text(named.file, options);
+        documents += inspect_text(named.file, options);
+        ++files[name_of(named.file.as.format)];
       } else {
-        inspect_tokens(*named.open(named.file, {}), options);
+        const auto file = named.open(named.file, {});
+        documents += inspect_tokens(*file, options);
+        ++files[file->format()];
       }
     }
   }
+  std::vector<std::string> counts;
+  for (const auto& [format, count] : files) counts.push_back(fmt::format("{} of {}", count, format));
+  if (files.size() > 1 || (!files.empty() && files.begin()->second > 1))
+    line(fmt::format("total: files: {}; documents: {}", fmt::join(counts, ", "), documents));
   return 0;
 }
 

@@ -106,6 +106,17 @@ TEST_CASE("inspect shows names and texts of others without their control charact
   CHECK(shown.output.find_first_of("\x1b\x7f") == std::string::npos);
 }
 
+TEST_CASE("inspect ends with the files of each format and the documents of all") {
+  const Scratch place;
+  write_text(place / "a.txt", "text");
+  write_text(place / "b.txt", "text");
+  write_text(place / "c.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  const std::string a = place.path("a.txt"), b = place.path("b.txt"), lines = place.path("c.jsonl");
+  CHECK_THAT(data({"inspect", a, b, lines}).output,
+             ContainsSubstring("\ntotal: files: 1 of JSONL, 2 of text; documents: 4\n"));
+  CHECK_THAT(data({"inspect", lines}).output, !ContainsSubstring("total"));
+}
+
 TEST_CASE("tokenize warns of a file that is listed twice") {
   const Scratch place;
   write_text(place / "in/a.txt", "hello");
