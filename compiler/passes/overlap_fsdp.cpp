@@ -18,8 +18,8 @@
 // after the next one. Where this graph has no reduce-scatters of gradients, it moves to the start
 // of the next all-reduce.
 //
-// Several collectives of a bucket, in several groups, count as one, since a small one would
-// hide nothing.
+// Several collectives of a bucket, in several groups, count as one. So do a small one and the next
+// bucket's: nothing could hide behind the small one.
 #include <algorithm>
 
 #include "compiler/analysis/bucketing.h"
@@ -63,16 +63,27 @@ class FsdpOverlap {
     return result;
   }
 
-  // Consecutive collectives of one bucket.
+  // Consecutive collectives that count as one.
   using Unit = std::vector<NodeIndex>;
   std::vector<Unit> units(const std::vector<NodeIndex>& starts) const {
+    constexpr std::int64_t kFarLarger = 64;
     std::vector<Unit> result;
+    std::int64_t bytes = 0;  // of the largest collective of the last unit
     for (const NodeIndex i : starts) {
-      if (result.empty() || graph_.nodes[result.back().front()].module != graph_.nodes[i].module)
-        result.emplace_back();
+      const std::int64_t own = bytes_of(i);
+      const bool is_one =
+          !result.empty() &&
+          (own >= kFarLarger * bytes || graph_.nodes[result.back().front()].module == graph_.nodes[i].module);
+      if (!is_one) result.emplace_back();
+      bytes = is_one ? std::max(bytes, own) : own;
       result.back().push_back(i);
     }
     return result;
+  }
+  // Returns the bytes of a collective's larger side.
+  std::int64_t bytes_of(NodeIndex i) const {
+    const auto bytes = [&](ValueId id) { return storage_bytes(graph_.value(id).type); };
+    return std::max(bytes(first_operand(i)), bytes(graph_.nodes[i].results[0]));
   }
   NodeIndex last_wait(const Unit& unit) const {
     NodeIndex last = kNoNode;

@@ -165,7 +165,8 @@ constexpr std::array kPasses = {
         .of_bodies = true,
         .needs = kFunctional | kGatheredOnce,
         .does = "merges gathers and reduce-scatters of the parameters of a bucket into one each; a bucket is "
-                "a block, all before the first block, all after the last, or `compile.fsdp_buckets`",
+                "a block, all before the first block, all after the last, the norms that tensor parallelism "
+                "does not split, or `compile.fsdp_buckets`",
         .guarantees = "packed in the order of the parameters; keeps all other collectives",
         .place = "after the passes that remove gathers",
         .numerics_detail = kUnorderedReductions,

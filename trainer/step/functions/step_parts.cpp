@@ -26,6 +26,16 @@ void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin()
 
 namespace {
 
+// Tensor parallelism does not split norms, so their shards lie over other ranks than those of
+// matrices, in collectives of a few KiB that take latency alone. One collective has those of all
+// layers, unless gradients of a layer are updated as soon as they are reduced.
+std::string bucket_of(const ParameterRule& rule, const TrainStepOptions& options) {
+  const bool is_small = rule.sizes.size() == 1 && rule.style == ParallelStyle::replicated &&
+                        options.mesh.degree(Axis::tp) > 1 && !options.early_step_in_backward;
+  const std::string bucket = is_small ? "vectors" : rule.bucket;
+  return options.bucket ? options.bucket(rule.name, bucket) : bucket;
+}
+
 // Returns the groups of parameters that are updated together, in the order of their first parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
                                        const std::vector<ShardPlacement>& placements,
@@ -34,7 +44,7 @@ std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const ParameterUpdate update =
         options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
-    const std::string bucket = options.early_step_in_backward ? options.bucket_of(rules[i]) : "";
+    const std::string bucket = options.early_step_in_backward ? bucket_of(rules[i], options) : "";
     const auto alike = std::find_if(groups.begin(), groups.end(), [&](const UpdateGroup& group) {
       return group.update == update && group.bucket == bucket;
     });
@@ -58,7 +68,7 @@ ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
     inputs.parameters.push_back(
         {rule.name, ir::InputKind::parameter,
          ir::contiguous(to_ir(options.state_dtype), {step.placements[i].shard.stored()}),
-         options.bucket_of(rule), step.sharding.of_parameter(rule)});
+         bucket_of(rule, options), step.sharding.of_parameter(rule)});
   }
   for (const Buffer& buffer : whole.buffers(1)) {
     ir::TensorType type = type_of(buffer.value);

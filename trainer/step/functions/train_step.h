@@ -78,12 +78,8 @@ struct TrainStepOptions {
   // The float8 options of a linear layer or of experts, by the name of the weight. Empty: no layer
   // uses float8.
   std::function<std::optional<Float8Options>(const std::string&)> float8 = {};
-  // The bucket of a parameter, by its name and the bucket of the model. Empty: the bucket of the
-  // model.
+  // The bucket of a parameter, by its name and the default bucket. Empty: the default bucket.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
-  std::string bucket_of(const ParameterRule& rule) const {
-    return bucket ? bucket(rule.name, rule.bucket) : rule.bucket;
-  }
 };
 
 // Names of plain results.
