@@ -97,3 +97,30 @@ TEST_CASE("ranks that reduce the largest magnitude share a scale, and others hav
   CHECK(refusal_of(largest + quantized("%40") + gathered + product)
             .ends_with("its scales are not sharded like its values: \"local\" and \"replicated\""));
 }
+
+// Each rank of tp has the runs of its own experts, and ranks of dp have other tokens.
+TEST_CASE("padded runs are sharded like their rows, and their products are a rank's own experts") {
+  const std::string rows = kWeights +
+                           "  %40: i64[2], %41: b8[2] = rondo.local_ids.default(%5, 0, 8, 0, \"tp\")\n"
+                           "  %42: f32[2,8] = aten.embedding.default(%12, %40, -1, false, false)\n";
+  const std::string padded = rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%42, %40)\n";
+  const std::string quantized = padded +
+                                "  %52: f32[8,256]{1,8} views %50 = aten.t.default(%50)\n"
+                                "  %53: f8e4m3[8,256], %54: f32[8,2] = rondo.quantize_float8.default(%52, "
+                                "1, 128, f8e4m3, true)\n";
+  const std::string product =
+      "  %55: f32[2,8,8] = rondo.float8_grouped_mm.default(%53, %54, %53, %54, %51, f32, false, true)\n";
+  CHECK(type_of(padded, 50) == "dp 0, tp local");
+  CHECK(type_of(padded, 51) == type_of(rows, 40));
+  CHECK(type_of(quantized, 53) == "dp 1, tp local");
+  CHECK(type_of(quantized, 54) == "dp 1, tp local");
+  CHECK(type_of(quantized + product, 55) == "dp sum, tp 0");
+  CHECK(refusal_of(quantized + product).empty());
+  // Partial sums stay partial in their padding, and are not rounded before they are complete.
+  const std::string partial = rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%32, %40)\n";
+  CHECK(type_of(partial, 50) == "dp 0, tp sum");
+  CHECK(refusal_of(partial + quantized.substr(padded.size()))
+            .ends_with("axis tp: it is not linear, but an operand is partial"));
+  CHECK(refusal_of(rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%21, %40)\n")
+            .ends_with("axis tp: it needs a matrix, but its operand is flattened"));
+}
