@@ -147,41 +147,40 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
 }
 
-// Among the devices, only Hoppers have grouped products and products in blocks of 128. No GPU runs
-// grouped products in blocks.
-void check_grouped_float8(const JobConfig& config, const ir::DeviceModel& device) {
-  const std::optional<Float8Options> float8 = float8_expert_options(config);
-  if (!float8 || float8->emulate) return;
-  if (float8->recipe == Float8Recipe::blockwise)
-    throw Error(ExitCode::config,
-                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": no GPU runs grouped products in "
-                "blocks in this version; set quantize.grouped_mm.float8.emulate = true or use "
-                "\"rowwise_with_gw_hp\"");
-  if (device.float8_blocks_fraction > 0) return;
-  throw Error(
-      ExitCode::config,
-      fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has no products of experts "
-                  "in float8; use a Hopper, or remove it from model.converters",
-                  device.what));
+// Throws if the device does not have the products that a converter needs.
+void require_products(const ir::DeviceModel& device, const std::string& converter, bool has_products,
+                      const std::string& products, const std::string& instead) {
+  if (has_products) return;
+  throw Error(ExitCode::config, fmt::format("model.converters = [\"{}\"]: {} has no {}; use {}, or remove it "
+                                            "from model.converters",
+                                            converter, device.what, products, instead));
 }
 
+// Among the devices, only Hoppers have grouped products and products in blocks of 128. No GPU runs
+// grouped products in blocks.
 void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
-  const std::optional<Float8Options> float8 = float8_options(config);
-  if (!float8 || float8->emulate) return;
-  if (float8->recipe == Float8Recipe::mxfp8_cublas) {
-    if (device.float8_mx_fraction > 0) return;
-    throw Error(
-        ExitCode::config,
-        fmt::format("model.converters = [\"quantize.linear.mx\"]: {} has no products of MXFP8; use a B200, "
-                    "B300, GB200 or GB300, or remove it with --model.converters=",
-                    device.what));
+  using enum Float8Recipe;
+  const bool hopper = device.float8_blocks_fraction > 0;
+  const std::optional<Float8Options> linear = float8_options(config), experts = float8_expert_options(config);
+  if (linear && !linear->emulate) {
+    if (linear->recipe == mxfp8_cublas)
+      require_products(device, "quantize.linear.mx", device.float8_mx_fraction > 0, "products of MXFP8",
+                       "a B200, B300, GB200 or GB300");
+    else if (linear->recipe == blockwise)
+      require_products(device, "float8", hopper, "float8 products with scales of 128 elements",
+                       "a Hopper or another recipe");
+    else
+      require_products(device, "float8", device.peak_float8_flops_per_s > 0, "float8 products",
+                       "a Hopper or newer");
   }
-  const bool in_blocks = float8->recipe == Float8Recipe::blockwise;
-  if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
-  throw Error(ExitCode::config, fmt::format("model.converters = [\"float8\"]: {} has no float8 products{}; "
-                                            "use {}, or remove it with --model.converters=",
-                                            device.what, in_blocks ? " with scales of 128 elements" : "",
-                                            in_blocks ? "a Hopper or another recipe" : "a Hopper or newer"));
+  if (experts && !experts->emulate) {
+    const char* const converter = "quantize.grouped_mm.float8";
+    if (experts->recipe == blockwise)
+      require_products(device, converter, false, "grouped products in blocks, as no GPU in this version",
+                       "quantize.grouped_mm.float8.emulate = true or \"rowwise_with_gw_hp\"");
+    else
+      require_products(device, converter, hopper, "products of experts in float8", "a Hopper");
+  }
 }
 
 ir::JobClass class_of(const JobConfig& config, const Decoder& model, const Layout& layout,
@@ -204,7 +203,6 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   const JobConfig config = replayed(job, plan.notes);
   const Stopwatch started;
   check_float8(config, device);
-  check_grouped_float8(config, device);
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
   plan.rank = rank.value_or(0);
