@@ -268,6 +268,8 @@ def contract(stage):
 STEPS = 12
 BF16 = "--training.mixed_precision_param=bfloat16"
 FLOAT8_EXPERTS = ["--model.converters=quantize.grouped_mm.float8", "--quantize.grouped_mm.float8.fqns=experts"]
+EXPERTS_IN_BLOCKS = [*FLOAT8_EXPERTS, "--quantize.grouped_mm.float8.recipe_name=blockwise", "--quantize.grouped_mm.float8.emulate=true"]
+MXFP8 = ["--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"]
 FP32 = "--training.mixed_precision_param=float32"
 SAME_BITS = ["--debug.deterministic=true", "--debug.hash_every=1", f"--training.steps={STEPS}"]
 WAYS = {"eager": ["--compile.enable=false"], "interpreter": ["--compile.executor=interpreter"],
@@ -280,6 +282,8 @@ MODELS = {
     "deepseek_v3 fp32": (DEEPSEEK, [FP32]),
     "deepseek_v3 bf16": (DEEPSEEK, [BF16]),
     "deepseek_v3 bf16, experts in float8": (DEEPSEEK, [BF16, *FLOAT8_EXPERTS]),
+    "deepseek_v3 bf16, experts in blocks of float8, emulated": (DEEPSEEK, [BF16, *EXPERTS_IN_BLOCKS]),
+    "llama3 bf16, linear layers in MXFP8, emulated": (LLAMA, [BF16, *MXFP8]),
 }
 # Fused kernels and a loss in chunks round differently from an eager step: compared with the interpreter of the same graph.
 FUSED = ["--compile.numerics=rounds"]

@@ -123,6 +123,71 @@ void check_quantized_experts(Checks& checks, c10::Device device, const Tensor& e
   }
 }
 
+// Numbers of experts in blocks: matrices, rows of runs, and the runs moved to multiples of 128.
+void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& ends) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const Inputs draw(type);
+    const auto name = [&](const char* op) {
+      return fmt::format("{}, {}: the CPU's bits", op, in_words(type));
+    };
+    const auto bits = [](const Tensors& quantized) {
+      return Tensors{quantized[0].view(at::kByte), quantized[1].view(at::kInt)};
+    };
+    const Tensor x = draw.normal({700, 1152}) * draw.normal({700, 1152}).exp(),
+                 experts = draw.normal({3, 384, 640}) * (3 * draw.normal({3, 384, 640})).exp();
+    for (const bool transposed : {false, true})
+      check(checks, device,
+            {name(transposed ? "quantize_float8, experts by 128 x 128, transposed"
+                             : "quantize_float8, experts by 128 x 128"),
+             "quantize_float8", type, type, 0, true, [=](const Place& p) {
+               const Tensor there = at_place(experts, p);
+               return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there, kFloat8Block,
+                                kFloat8Block, number_of(at::kFloat8_e4m3fn), true));
+             }});
+    for (const bool dense_rows : {true, false})
+      check(checks, device,
+            {name(dense_rows ? "quantize_float8, 1 x 32, dense rows"
+                             : "quantize_float8, 1 x 32, dense columns"),
+             "quantize_float8", type, type, 0, true, [=](const Place& p) {
+               const Tensor there = at_place(x, p);
+               return bits(call("quantize_float8", dense_rows ? there : there.t().contiguous().t(),
+                                std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
+             }});
+    check(checks, device,
+          {name("quantize_float8_runs by 1 x 128"), "quantize_float8_runs", type, type, 0, true,
+           [=](const Place& p) {
+             return bits(call("quantize_float8_runs", at_place(x, p), ends.to(p.device), kFloat8Block));
+           }});
+    check(checks, device, {name("pad_runs"), "pad_runs", type, type, 0, true, [=](const Place& p) {
+                             return call("pad_runs", at_place(x, p), ends.to(p.device));
+                           }});
+  }
+}
+
+// Emulated: rows by matrices in 128 x 128, and runs of columns, which are whole blocks.
+void check_grouped_product_of_blocks(Checks& checks, c10::Device device) {
+  const Inputs draw(at::kBFloat16);
+  const Tensor ends = at::tensor({0, 256, 256, 640}, at::kInt);
+  const auto rows = [&](std::int64_t count, std::int64_t inner) {
+    return quantize_float8(draw.normal({count, inner}).to(at::kFloat), {1, kFloat8Block}, at::kFloat8_e4m3fn,
+                           true);
+  };
+  const Float8Matrix of_tokens =
+      quantize_float8_runs(draw.normal({700, 256}).to(at::kFloat), ends, kFloat8Block);
+  const Float8Matrix experts = quantize_float8(draw.normal({4, 384, 256}).to(at::kFloat),
+                                               {kFloat8Block, kFloat8Block}, at::kFloat8_e4m3fn, true);
+  for (const auto& [name, a, b] : {std::tuple("rows by experts", of_tokens, experts),
+                                   {"columns of runs", rows(384, 640), rows(256, 640)}})
+    check(checks, device,
+          {fmt::format("float8_grouped_mm in blocks of 128, {}, emulated", name), "float8_grouped_mm",
+           at::kBFloat16, at::kDouble, 2 * rounding(at::kBFloat16), true, [=, a = a, b = b](const Place& p) {
+             const auto there = [&](const Tensor& x) { return x.to(p.device); };
+             return call("float8_grouped_mm", there(std::get<0>(a)), there(std::get<1>(a)),
+                         there(std::get<0>(b)), there(std::get<1>(b)), there(ends), number_of(p.type), false,
+                         true);
+           }});
+}
+
 // Of small and large runs, and with results that the tiles of LibTorch's kernel do not divide.
 void check_grouped_product(Checks& checks, c10::Device device, const Tensor& ends, std::int64_t inner,
                            std::int64_t columns) {
@@ -168,6 +233,8 @@ void check_float8(Checks& checks, c10::Device device) {
   }
   const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
   check_quantized_experts(checks, device, ends);
+  check_blocks_of_experts(checks, device, ends);
+  check_grouped_product_of_blocks(checks, device);
   check_grouped_product(checks, device, ends, 1040, 208);
   check_grouped_product(checks, device, ends, 256, 2048);
 }
