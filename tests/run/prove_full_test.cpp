@@ -1,6 +1,7 @@
 // Tests every layout of up to 8 ranks and every setting of training, for every model, against one
 // rank. Label `full`.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/run/runs.h"
 
@@ -39,6 +40,23 @@ TEST_CASE("blockwise float8 equals one rank in layouts of every kind, with every
   const ProgramResult proved = run_program(words, kPatience_ms);
   INFO(proved.output);
   CHECK(proved.exit_code == 0);
+}
+// A block has 128 rows of one expert. Ranks that share no experts group other rows.
+TEST_CASE("experts in blocks of float8 equal one rank with expert parallelism, and differ without") {
+  const auto proved = [](const std::string& layout) {
+    return run_program({kRondo, "prove", RONDO_SOURCE_DIR "/configs/deepseek_v3_debug.toml", "--layout",
+                        layout + ",model.converters=quantize.grouped_mm.float8,"
+                                 "quantize.grouped_mm.float8.fqns=experts,"
+                                 "quantize.grouped_mm.float8.emulate=true,"
+                                 "quantize.grouped_mm.float8.recipe_name=blockwise,"
+                                 "model.dim=128,model.moe_hidden_dim=128"},
+                       kPatience_ms);
+  };
+  CHECK(proved("dp_shard=2,ep=2").exit_code == 0);
+  CHECK(proved("dp_shard=2,ep=2,parallelism.expert_parallel_comm_backend=standard").exit_code == 0);
+  const ProgramResult other = proved("dp_shard=2");
+  CHECK(other.exit_code == 8);
+  CHECK_THAT(other.output, Catch::Matchers::ContainsSubstring("differs: gradient of layers.2.moe.experts"));
 }
 TEST_CASE("Kimi K2 equals one rank in every layout with every setting") { prove_all("kimi_k2"); }
 

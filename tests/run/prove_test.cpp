@@ -154,6 +154,15 @@ TEST_CASE("layouts with experts in float8 equal one rank") {
            3);
 }
 
+// A block of 32 is on one rank.
+TEST_CASE("layouts with linear layers in MXFP8 equal one rank") {
+  all_hold(prove_layouts("llama3", {"dp_shard=2,tp=2,model.converters=quantize.linear.mx,"
+                                    "quantize.linear.mx.emulate=true,model.dim=64,model.n_heads=4,"
+                                    "model.n_kv_heads=4,model.head_dim=16,model.ffn_hidden_dim=64,"
+                                    "training.seq_len=32"}),
+           1);
+}
+
 // The learning rate of the second rank decays differently.
 TEST_CASE("a rank that computes other numbers is detected, and the first difference is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);
