@@ -208,7 +208,7 @@ constexpr Op kArithmeticOps[] = {
 
     {.name = "aten.sigmoid_backward.default", .shard = gradient_of_pointwise},
     {.name = "aten.silu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
-    {.name = "rondo.rope.default", .shard = gradient_of_pointwise},
+    {.name = "rondo.rope.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.clamped_swiglu_backward.default",
      .signature = {2, 4, 1},
      .reuses = 1,

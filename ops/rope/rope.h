@@ -13,7 +13,8 @@
 // s[K / 2 + i]) in y. `inverse` rotates back and reverses the layout of the pairs: with `interleaved` they
 // are neighbours in y. So the backward is rope of the gradient with the other `inverse`; cos and sin have no
 // gradient. All arithmetic is in the dtype of cos and sin, products and sums one by one, and y is rounded
-// once: the bits of ATen's ops.
+// once: the bits of ATen's ops. y may have the memory of a contiguous x; then the D - K elements stay as
+// they are.
 #pragma once
 
 #include <ATen/core/Tensor.h>

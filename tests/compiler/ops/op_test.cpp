@@ -153,6 +153,14 @@ TEST_CASE("a result that reuses its operand's memory has the same bits") {
     find("rondo.clamped_swiglu_backward.default")->callBoxed(stack);
     return stack.at(0).toTensor();
   });
+  const at::Tensor heads = at::randn({2, 5, 3, 48}).to(dtype), angle = at::rand({1, 5, 1, 9});
+  for (const bool interleaved : {false, true})
+    for (const bool inverse : {false, true})
+      compare(heads, [&](const at::Tensor& x) {
+        torch::jit::Stack stack{x, angle.cos(), angle.sin(), interleaved, inverse};
+        find("rondo.rope.default")->callBoxed(stack);
+        return stack.at(0).toTensor();
+      });
   const at::Tensor ends = at::tensor({5, 5, 30}, at::kInt);
   compare(grad, [&](const at::Tensor& x) { return grouped_add(x, other.narrow(0, 0, 3), ends); });
   const at::Tensor labels = at::arange(37), ones = at::ones({37}), each = at::ones({});
