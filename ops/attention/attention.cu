@@ -234,15 +234,16 @@ __global__ void __launch_bounds__(kThreads)
   if (warp >= slots) return;
   const std::int64_t head = warp % heads, number = warp / heads;  // the token's in all rows
   const std::int64_t slot = (number / tokens * heads + head) * tokens + number % tokens;
-  // All lanes read it before the first of them writes.
-  const Sum without = __shfl_sync(0xffffffffu, logsumexp[slot], 0);
+  // One lane reads and writes it: a shuffle would not order the reads of others before the write.
+  const bool is_first = threadIdx.x % kWarp == 0;
+  const Sum without = __shfl_sync(0xffffffffu, is_first ? logsumexp[slot] : Sum(0), 0);
   const Sum sink = widened(sinks[head]), most = max(sink, without);
   const Sum with = most + log(exp(sink - most) + exp(without - most)), share = exp(without - with);
   for (std::int64_t d = threadIdx.x % kWarp; d < width; d += kWarp) {
     T& element = output[warp * width + d];
     element = rounded<T>(widened(element) * share);
   }
-  if (threadIdx.x % kWarp == 0) logsumexp[slot] = with;
+  if (is_first) logsumexp[slot] = with;
 }
 
 // Calls body(T(), elements of a head per lane).
