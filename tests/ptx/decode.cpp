@@ -192,9 +192,19 @@ class Decoder {
         opcode += statement.starts_with('{') ? ".unpack" : ".pack";
       to.run = opcode.starts_with("ld.") || opcode.starts_with("st.") ? memory_operation_of(opcode)
                                                                       : operation_of(opcode);
+      const bool is_access = opcode.starts_with("ld.global") || opcode.starts_with("st.global");
+      if (is_access) to.global_bytes = bytes_of(opcode);
+      to.is_move = opcode.starts_with("mov.") || opcode.starts_with("cvta.");
       if (to.run == nullptr) throw std::runtime_error("no such operation");
     }
     kernel_.code.push_back(to);
+  }
+  // Returns the bytes of "ld.global.v4.b32".
+  static int bytes_of(std::string_view opcode) {
+    const std::size_t vector = opcode.find(".v");
+    const std::string_view bits = opcode.substr(opcode.rfind('.') + 2);
+    return std::stoi(std::string(bits)) / 8 *
+           (vector == std::string_view::npos ? 1 : opcode[vector + 2] - '0');
   }
   int* count_of(const std::string& opcode) { return &kernel_.opcodes[opcode]; }
 

@@ -33,6 +33,8 @@ struct Instruction {
   std::array<std::int32_t, 6> slots{};  // operands in order: values or predicates
   std::int64_t displacement = 0;        // added to an address
   int target = -1;                      // of a branch
+  int global_bytes = 0;                 // of global memory that a lane accesses
+  bool is_move = false;                 // what ptxas makes no instruction of, in most cases
   std::string_view text;                // the statement
 };
 
@@ -91,11 +93,17 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1, threads = 1;
 };
 
+// What warps did.
+struct Work {
+  std::int64_t instructions = 0;  // issued for any number of lanes, without moves
+  std::int64_t global_bytes = 0;  // that lanes accessed
+};
+
 // Runs all blocks, one after the other. Lanes of a warp run in lockstep and diverge at branches;
 // the lanes with the lowest next instruction run first. Throws std::runtime_error at a trap, a
 // misaligned or out-of-bounds access, a division by zero, and a barrier or shuffle that a lane
 // misses.
-void run(const Kernel& kernel, const Grid& grid, const void* const* arguments, Order order);
+Work run(const Kernel& kernel, const Grid& grid, const void* const* arguments, Order order);
 
 // --- the kernels of this program: runtime.cpp ---
 
@@ -106,6 +114,12 @@ struct LinkedKernel {
 };
 // Returns the kernels of this program's own objects, from the PTX that they contain.
 std::vector<LinkedKernel> linked_kernels();
+
+// Returns `rms_kernel<float, true>` for the mangled name of one of Rondo's kernels.
+std::string short_name(const std::string& mangled);
+
+// Returns what each linked kernel did since the start, by mangled name.
+const std::map<std::string, Work, std::less<>>& work_of_kernels();
 
 // Names of the linked kernels that were not launched since the start.
 std::vector<std::string> kernels_not_launched();

@@ -3,6 +3,7 @@
 // program run, so that lanes that took different ways meet again where the ways do. At a barrier or
 // an exchange, lanes wait for all others.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "tests/ptx/registers.h"
@@ -40,7 +41,7 @@ Lanes guarded_by(const Warp& warp, const Instruction& of, Lanes lanes) {
 }
 
 // Returns whether the warp is at a barrier; otherwise all of its lanes have left.
-bool run_to_barrier(Warp& warp) {
+bool run_to_barrier(Warp& warp, Work& work) {
   const std::vector<Instruction>& code = warp.block->kernel->code;
   Lanes waiting = 0;
   while (warp.alive != 0) {
@@ -58,6 +59,8 @@ bool run_to_barrier(Warp& warp) {
       }
       ++at;
       const Lanes guarded = guarded_by(warp, of, lanes);
+      work.instructions += of.is_move ? 0 : 1;
+      work.global_bytes += of.global_bytes * std::popcount(guarded);
       if (of.kind == Kind::exchange) waiting = 0;
       if (of.kind == Kind::plain || of.kind == Kind::exchange) {
         if (guarded != 0) of.run(warp, of, guarded);
@@ -126,10 +129,12 @@ class Runner {
       at_barrier = false;
       for (std::size_t i = 0; i < warps_.size(); ++i) {
         Warp& warp = warps_[order == Order::ascending ? i : warps_.size() - 1 - i];
-        at_barrier = run_to_barrier(warp) || at_barrier;
+        at_barrier = run_to_barrier(warp, work_) || at_barrier;
       }
     }
   }
+
+  const Work& work() const { return work_; }
 
  private:
   int special(std::string_view name) const {
@@ -147,11 +152,12 @@ class Runner {
   const Grid grid_;
   Block block_;
   std::vector<Warp> warps_;
+  Work work_;
 };
 
 }  // namespace
 
-void run(const Kernel& kernel, const Grid& grid, const void* const* arguments, Order order) {
+Work run(const Kernel& kernel, const Grid& grid, const void* const* arguments, Order order) {
   for (const auto& [name, slot] : kernel.special_registers)
     if (name != "%tid.x" && name != "%ntid.x" && name != "%laneid" && !name.starts_with("%ctaid.") &&
         !name.starts_with("%nctaid."))
@@ -160,6 +166,7 @@ void run(const Kernel& kernel, const Grid& grid, const void* const* arguments, O
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) runner.run_block(x, y, z, order);
+  return runner.work();
 }
 
 }  // namespace rondo::ptx

@@ -5,10 +5,11 @@
 // PTX. The layout here is what nvcc 13 writes: a header of 16 bytes, then entries of a header and a
 // payload; PTX is kind 1, compressed by zstd.
 #include <cuda_runtime_api.h>
+#include <cxxabi.h>
 #include <zstd.h>
 
+#include <cstdlib>
 #include <regex>
-#include <set>
 #include <unordered_map>
 
 #include "tests/ptx/registers.h"
@@ -67,7 +68,7 @@ struct State {
   std::unordered_map<const void*, Registered> functions;  // by the address of the host's function
   std::map<const FatBinary*, std::map<std::string, std::string, std::less<>>> texts;
   std::map<std::string, Kernel, std::less<>> decoded;
-  std::set<std::string> launched;
+  std::map<std::string, Work, std::less<>> launched;
   Order order = Order::ascending;
   Grid grid;
 };
@@ -94,8 +95,10 @@ void launch(const void* function, const Grid& grid, void** arguments) {
   auto kernel = state().decoded.find(name);
   if (kernel == state().decoded.end())
     kernel = state().decoded.emplace(name, decode(texts_of(binary).at(name))).first;
-  state().launched.insert(name);
-  run(kernel->second, grid, arguments, state().order);
+  Work& all = state().launched[name];
+  const Work work = run(kernel->second, grid, arguments, state().order);
+  all.instructions += work.instructions;
+  all.global_bytes += work.global_bytes;
 }
 
 }  // namespace
@@ -112,6 +115,22 @@ std::vector<LinkedKernel> linked_kernels() {
   }
   return kernels;
 }
+
+std::string short_name(const std::string& mangled) {
+  char* const demangled = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr);
+  std::string name = demangled;
+  std::free(demangled);
+  name = std::regex_replace(
+      name, std::regex(R"((\(anonymous namespace\)|_GLOBAL__N__\w+|rondo::cuda|rondo)::|^void )"), "");
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
+}
+
+const std::map<std::string, Work, std::less<>>& work_of_kernels() { return state().launched; }
 
 std::vector<std::string> kernels_not_launched() {
   std::vector<std::string> names;

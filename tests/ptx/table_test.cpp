@@ -1,13 +1,9 @@
 // The kernels of this program beside their table (kernels.txt), and whether ptxas may change their
 // bits. ptxas may fuse a `mul` and an `add` that name no rounding into one fma. It fuses none that
 // say .rn.
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <fstream>
-#include <regex>
 #include <set>
 
 #include "tests/ptx/program.h"
@@ -21,22 +17,6 @@ const std::string kTable = std::string(RONDO_SOURCE_DIR) + "/tests/ptx/kernels.t
 const std::set<std::string> kSameBits = {"adamw",       "add_widened",    "float8",         "grouped_sum",
                                          "latent_keys", "normal_draws",   "permute_tokens", "rope",
                                          "sort_slots",  "sums_of_squares"};
-
-// `void rondo::cuda::(anonymous namespace)::add_kernel<float, true>(...)` as `add_kernel<float,
-// true>`.
-std::string short_name(const std::string& mangled) {
-  char* const demangled = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr);
-  std::string name = demangled;
-  std::free(demangled);
-  name = std::regex_replace(
-      name, std::regex(R"((\(anonymous namespace\)|_GLOBAL__N__\w+|rondo::cuda|rondo)::|^void )"), "");
-  int depth = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
-    if (name[i] == '(' && depth == 0) return name.substr(0, i);
-  }
-  return name;
-}
 
 int count(const Kernel& kernel, const std::string& opcode) {
   const auto it = kernel.opcodes.find(opcode);
