@@ -29,7 +29,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/forward_values.h"
-#include "compiler/analysis/schedule.h"
+#include "compiler/analysis/transfers.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
@@ -38,7 +38,6 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::int64_t kSmallest = 4096;  // bytes
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 class Offloader {
@@ -50,7 +49,10 @@ class Offloader {
         def_use_(graph),
         forward_begin_(graph.blocks.size(), -1),
         backward_begin_(graph.blocks.size(), -1),
-        places_(present_places(graph)) {
+        transfers_(graph, "offload"),
+        reloaded_{.phase = Phase::backward,
+                  .reloads = IdMap<ValueId>(graph.values.size(), kNoValue),
+                  .stand_ins = IdMap<ValueId>(graph.values.size(), kNoValue)} {
     for (NodeIndex i = graph.node_count(); i-- > 0;) {
       const Phase phase = graph.nodes[i].phase;
       if (phase == Phase::backward) backward_ = i;
@@ -68,8 +70,9 @@ class Offloader {
       bytes += storage_bytes(graph_.value(value).type);
       offload_and_reload(value);
     }
-    read_reloaded();
-    add_and_reorder(graph_, std::move(places_), std::move(new_nodes_), new_places_);
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i)
+      if (is_backward(graph_.nodes[i])) transfers_.read_reloaded(i, reloaded_);
+    transfers_.finish(present_places(graph_));
     return {fmt::format("{} of {} saved activations are offloaded to host memory: {:.1f} of {:.1f} MiB",
                         offloaded.size(), plan.saved.size(), static_cast<double>(bytes) / (1 << 20),
                         static_cast<double>(plan.saved_bytes) / (1 << 20))};
@@ -84,9 +87,7 @@ class Offloader {
     std::erase_if(candidates, [&](ValueId value) {
       const TensorType& type = graph_.value(value).type;
       const Node& node = graph_.nodes[def_use_.maker(value)];
-      return storage_bytes(type) < kSmallest ||
-             storage_bytes(type) != element_count(type) * dtype_bytes(type.dtype) || block(value) == last ||
-             facts(node.op).effect != Effect::none;
+      return !may_transfer(type) || block(value) == last || facts(node.op).effect != Effect::none;
     });
     std::sort(candidates.begin(), candidates.end(), [&](ValueId a, ValueId b) {
       const std::int64_t first = storage_bytes(graph_.value(a).type),
@@ -103,31 +104,13 @@ class Offloader {
     return candidates;
   }
 
-  ValueId emit(Place place, const Node& maker_node, Phase phase, std::string_view op, ValueId operand,
-               bool waits, bool on_host) {
-    Value value{.type = graph_.value(operand).type, .on_host = on_host};
-    if (waits) value.views = operand;
-    Node node{.op = std::string(op),
-              .args = {Use{operand}},
-              .results = {graph_.add_value(std::move(value))},
-              .phase = phase,
-              .module = maker_node.module,
-              .origin = "offload"};
-    const ValueId result = node.results[0];
-    new_nodes_.push_back(std::move(node));
-    new_places_.push_back(place);
-    return result;
-  }
-
   void offload_and_reload(ValueId value) {
     const NodeIndex maker = def_use_.maker(value);
-    const Node maker_node = graph_.nodes[maker];
-    const ValueId offloaded = emit({maker, 1}, maker_node, Phase::forward, kOffload, value, false, true);
-    const ValueId on_host =
-        emit(wait_place(block(value)), maker_node, Phase::forward, kWaitTransfer, offloaded, true, true);
-    const ValueId reloaded =
-        emit(reload_place(block(value)), maker_node, Phase::backward, kReload, on_host, false, false);
-    reloaded_.emplace_back(value, reloaded);
+    const std::string module = graph_.nodes[maker].module;
+    const ValueId offloaded = transfers_.offload(value, {{maker, 1}, Phase::forward, module});
+    const ValueId on_host = transfers_.wait(offloaded, {wait_place(block(value)), Phase::forward, module});
+    reloaded_.reloads[value] =
+        transfers_.reload(on_host, {reload_place(block(value)), Phase::backward, module});
   }
 
   Place wait_place(std::int32_t block) const {
@@ -143,70 +126,14 @@ class Offloader {
     return {backward_, -1};
   }
 
-  // Makes backward readers of an offloaded storage read the reloaded value, or the same view of it.
-  void read_reloaded() {
-    IdMap<ValueId> reloaded(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
-    for (const auto& [value, reload] : reloaded_) reloaded[value] = reload;
-    const IdMap<ValueId> roots = storage_roots(graph_);
-    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
-      if (!is_backward(graph_.nodes[i])) continue;
-      const Place before{i, -1};
-      Node node = graph_.nodes[i];
-      for_each_operand(node, [&](ValueId& id) {
-        if (static_cast<std::size_t>(id) >= roots.size()) return;
-        const ValueId root = roots[id];
-        if (reloaded[root] != kNoValue && is_from_forward(id))
-          id = stand_in(id, before, reloaded, stands_for);
-      });
-      for (ValueId result : node.results)
-        if (ValueId& source = graph_.value(result).views;
-            source != kNoValue && stands_for[source] != kNoValue)
-          source = stands_for[source];
-      graph_.nodes[i] = std::move(node);
-    }
-  }
-  bool is_from_forward(ValueId id) const {
-    const NodeIndex i = def_use_.maker(id);
-    return i != kNoNode && graph_.nodes[i].phase == Phase::forward;
-  }
-
-  // Returns the backward value with the content of the forward value `id`, created right before its
-  // first reader.
-  ValueId stand_in(ValueId id, Place before, const IdMap<ValueId>& reloaded, IdMap<ValueId>& stands_for) {
-    ValueId& known = stands_for[id];
-    if (known != kNoValue) return known;
-    const Node maker = graph_.nodes[def_use_.maker(id)];
-    if (const ValueId reload = reloaded[id]; reload != kNoValue)
-      return known = emit(before, maker, Phase::backward, kWaitTransfer, reload, true, false);
-    Node view = maker;
-    view.phase = Phase::backward;
-    view.origin = "offload";
-    const ValueId source = stand_in(graph_.value(id).views, before, reloaded, stands_for);
-    for_each_operand(view, [&](ValueId& operand) {
-      if (operand == graph_.value(id).views) operand = source;
-    });
-    for (ValueId& result : view.results) {
-      Value value = graph_.value(result);
-      value.views = source;
-      const ValueId copy = graph_.add_value(std::move(value));
-      stands_for[result] = copy;
-      result = copy;
-    }
-    new_nodes_.push_back(std::move(view));
-    new_places_.push_back(before);
-    return stands_for[id];
-  }
-
   Graph& graph_;
   const CompileOptions& options_;
   IdMap<std::int32_t> blocks_;  // by node
   DefUse def_use_;
   IdMap<NodeIndex> forward_begin_, backward_begin_;  // by block: its first node in that phase
   NodeIndex backward_ = 0;                           // the first node of the backward
-  IdMap<Place> places_;
-  std::vector<std::pair<ValueId, ValueId>> reloaded_;  // an offloaded value, and its reload
-  std::vector<Node> new_nodes_;
-  std::vector<Place> new_places_;
+  Transfers transfers_;
+  Reloaded reloaded_;
 };
 
 }  // namespace
