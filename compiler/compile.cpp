@@ -117,6 +117,8 @@ void CompiledStep::run_passes(const CompileRequest& request, std::string_view ma
   std::move(report.passes.begin(), report.passes.end(), std::back_inserter(report_.pipeline.passes));
   report_.pipeline.notes = std::move(report.notes);
   report_.passes_ms += started.milliseconds();
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
+    function_.inputs[i].on_host = graph_.value(graph_.inputs[i].value).on_host;
   report_.nodes = graph_.nodes.size();
   report_.segments = ir::find_segments(graph_).size();
   report_.segments_in_words = ir::describe_segments(graph_);

@@ -20,6 +20,7 @@
 #include "config/derived/matmul_table.h"
 #include "config/derived/paths.h"
 #include "config/derived/pipeline_layout.h"
+#include "config/derived/state_on_host.h"
 #include "config/dump.h"
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
@@ -223,9 +224,10 @@ void check_async_tensor_parallel(Rules& rules, const JobConfig& config) {
                 "must be at least 2, or 0 for the number that is planned to be the fastest");
 }
 
-void check_early_step(Rules& rules, const JobConfig& config) {
-  for (const BrokenRule& broken : broken_early_step(config, known_microbatches(config)))
-    rules.require(false, broken.keys, broken.rule);
+void check_updates(Rules& rules, const JobConfig& config) {
+  for (const auto& broken_rules :
+       {broken_early_step(config, known_microbatches(config)), broken_state_on_host(config)})
+    for (const BrokenRule& broken : broken_rules) rules.require(false, broken.keys, broken.rule);
 }
 
 // Checks compile.memory_policy against torchtitan's activation_checkpoint.mode: both set the same
@@ -358,9 +360,13 @@ void check_time_limit(Rules& rules, const Job& job) {
 
 void check_passes(Rules& rules, const JobConfig& config, TargetDevice device) {
   if (!config.compile.enable) return;
-  for (const std::string& problem :
-       ir::choose_passes(ir::all_passes(), compile_options(config, device)).problems)
+  const ir::Selection chosen = ir::choose_passes(ir::all_passes(), compile_options(config, device));
+  for (const std::string& problem : chosen.problems)
     rules.require(false, {"compile.passes", "compile.disable_passes", "compile.numerics"}, problem);
+  const auto moves = [](const ir::PassInfo* pass) { return pass->name == "state_on_host"; };
+  rules.require(!config.training.enable_cpu_offload || std::ranges::any_of(chosen.passes, moves),
+                {"training.enable_cpu_offload", "compile.passes", "compile.disable_passes"},
+                "needs the pass state_on_host: name it in compile.passes, and do not disable it");
 }
 
 }  // namespace
@@ -377,7 +383,7 @@ void check_rules(const JobConfig& config, const Origins& origins, TargetDevice d
   check_float8(rules, config, device);
   check_memory_policy(rules, config);
   check_async_tensor_parallel(rules, config);
-  check_early_step(rules, config);
+  check_updates(rules, config);
   check_matmul_algorithms(rules, config, device);
   check_attention_kernel(rules, config, device);
   check_names_of_parameters(rules, config);

@@ -141,7 +141,10 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   const auto bytes_of = [&](Precision dtype) {
     return plan.parameters * static_cast<std::int64_t>(c10::elementSize(float_named(dtype)));
   };
-  const auto of = [&](ir::InputKind kind) { return plan.memory.input_bytes[static_cast<std::size_t>(kind)]; };
+  const auto of = [&](ir::InputKind kind) {
+    const auto k = static_cast<std::size_t>(kind);
+    return plan.memory.input_bytes[k] + plan.memory.host_input_bytes[k];
+  };
   const std::int64_t parameters = of(ir::InputKind::parameter);
   const std::int64_t moments = (of(ir::InputKind::optimizer) + parameters / 2) / parameters;
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};

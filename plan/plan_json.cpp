@@ -27,6 +27,7 @@ nlohmann::ordered_json memory_json(const JobPlan& p) {
   for (const MemoryRow& row : memory_rows(p.memory)) rows[row.name] = row.bytes;
   return {{"categories_bytes", rows},
           {"total_bytes", p.memory.total_bytes()},
+          {"host_bytes", p.memory.host_total_bytes()},
           {"usable_bytes", p.usable_bytes},
           {"fits", p.fits()},
           {"peak_at", p.memory.report.peak_at}};

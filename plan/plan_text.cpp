@@ -84,6 +84,8 @@ void add_memory(Lines& lines, const JobPlan& p) {
     if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, size_text(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} usable: {}", "total", gib(p.memory.total_bytes()),
             gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
+  if (const std::int64_t host_bytes = p.memory.host_total_bytes(); host_bytes > 0)
+    lines.add("  {:<22}{:>9.3f} GiB", "in host memory", gib(host_bytes));
   if (!p.memory.report.largest.empty()) {
     const ir::LargeStorage& largest = p.memory.report.largest.front();
     lines.add("  {:<22}{:>9.3f} GiB {} of {}, {}", "largest tensor", gib(largest.storage.bytes), largest.type,

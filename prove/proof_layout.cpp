@@ -50,7 +50,7 @@ const Ways& ways_of_all() {
       "compile.memory_policy=default",
       "compile.memory_policy=eager",
       "compile.memory_policy=full",
-      "compile.memory_policy=budget",
+      "compile.memory_policy=budget training.enable_cpu_offload=true",
       "compile.memory_policy=min_cut",
       "compile.memory_policy=sac_and_offload",
       "compile.disable_passes=transformer_block_bucketing",

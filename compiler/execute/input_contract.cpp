@@ -31,21 +31,34 @@ void check_type(const InputContract::Expected& input, const at::Tensor& tensor) 
                                    ", but is " + describe(type_of(tensor)) + "; trace the step again for it");
 }
 
-// Returns the device of the first state input, and requires that all others are on it.
+// Returns the device of the first state input that is not in host memory, and requires that all
+// such inputs are on it.
 c10::Device device_of(const std::vector<InputContract::Expected>& inputs,
                       const std::vector<at::Tensor>& state, c10::Device without_state) {
   const InputContract::Expected* first = nullptr;
+  c10::Device device = without_state;
   auto next = state.begin();
   for (const InputContract::Expected& input : inputs) {
     if (input.kind == ir::InputKind::batch) continue;
-    if (first == nullptr) first = &input;
-    if (next->device() != state.front().device())
-      throw Error(ExitCode::graph, "state input \"" + first->name + "\" is on " +
-                                       state.front().device().str() + ", but \"" + input.name + "\" is on " +
-                                       next->device().str() + "; put the state of a step on one device");
-    ++next;
+    const at::Tensor& tensor = *next++;
+    if (input.on_host) continue;
+    if (first == nullptr) {
+      first = &input;
+      device = tensor.device();
+    }
+    if (tensor.device() != device)
+      throw Error(ExitCode::graph, "state input \"" + first->name + "\" is on " + device.str() + ", but \"" +
+                                       input.name + "\" is on " + tensor.device().str() +
+                                       "; put the state of a step on one device");
   }
-  return first == nullptr ? without_state : state.front().device();
+  return device;
+}
+
+void check_host_memory(const InputContract::Expected& input, const at::Tensor& tensor, c10::Device device) {
+  if (tensor.is_cpu() && (!device.is_cuda() || tensor.is_pinned())) return;
+  throw Error(ExitCode::graph, "state input \"" + input.name + "\" must be in " +
+                                   (device.is_cuda() ? "pinned " : "") + "host memory, but is on " +
+                                   tensor.device().str());
 }
 
 }  // namespace
@@ -62,6 +75,8 @@ InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tenso
     throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs, but got " +
                                      std::to_string(state_.size()));
   device_ = device_of(inputs_, state_, without_state);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].on_host) check_host_memory(inputs_[i], state_of(i), device_);
   for (const at::Tensor& tensor : state_) addresses_.push_back(tensor.const_data_ptr());
 }
 
@@ -104,7 +119,9 @@ std::vector<at::Tensor> InputContract::write_back(const std::vector<ir::Output>&
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (tensors[i].device() != device_)
+    const bool of_host =
+        outputs[i].updates >= 0 && inputs_[static_cast<std::size_t>(outputs[i].updates)].on_host;
+    if (!of_host && tensors[i].device() != device_)
       throw Error(ExitCode::graph, "result \"" + outputs[i].name + "\" of the step is on " +
                                        tensors[i].device().str() + ", but the step runs on " + device_.str() +
                                        "; create tensors on the device of an input of the step");
@@ -129,7 +146,8 @@ at::Tensor SharedBatch::place(const std::string& name, const ir::TensorType& typ
 std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {
   std::vector<InputContract::Expected> result;
   for (const ir::Input& input : graph.inputs)
-    result.push_back({input.name, input.kind, graph.value(input.value).type});
+    result.push_back(
+        {input.name, input.kind, graph.value(input.value).type, graph.value(input.value).on_host});
   return result;
 }
 

@@ -16,12 +16,14 @@ namespace rondo {
 class InputContract {
  public:
   // `inputs` has names, kinds and types in the function's order. `state` has one tensor per input
-  // that is not of kind batch. Throws Error(graph) with two names where they are on different
-  // devices. `without_state` is the device of a step without state.
+  // that is not of kind batch. State in host memory is on the CPU, and pinned if the device is a
+  // GPU. Throws Error(graph) with two names where the others are on different devices.
+  // `without_state` is the device of a step without them.
   struct Expected {
     std::string name;
     ir::InputKind kind;
     ir::TensorType type;
+    bool on_host = false;
   };
   InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state,
                 c10::Device without_state = c10::kCPU);

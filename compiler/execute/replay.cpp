@@ -69,8 +69,8 @@ std::string unfit(const Tensor& tensor) {
   return "";
 }
 
-// Checks the inputs of a graph with segments. The batch may be on the host; the state is on
-// the device.
+// Checks the inputs of a graph with segments. The batch may be on the host; state is where the graph
+// says.
 void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, bool of_batch,
                  c10::Device device) {
   if (graph.segments.empty()) return;
@@ -80,7 +80,7 @@ void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, boo
     if ((input.kind == ir::InputKind::batch) != of_batch || next == tensors.size()) continue;
     const Tensor& tensor = tensors[next++];
     std::string problem = unfit(tensor);
-    if (problem.empty() && !of_batch && tensor.device() != device)
+    if (problem.empty() && !of_batch && !graph.value(input.value).on_host && tensor.device() != device)
       problem = "on device " + tensor.device().str();
     if (problem.empty() && of_batch && tensor.device() != device && !tensor.device().is_cpu())
       problem = "on device " + tensor.device().str();

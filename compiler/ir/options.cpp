@@ -71,6 +71,7 @@ constexpr std::array kSetters = {
     OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
     OptionSetter{"float8_weight_gathers", &set_member<&C::float8_weight_gathers>},
     OptionSetter{"early_step_in_backward", &set_member<&C::early_step_in_backward>},
+    OptionSetter{"state_on_host", &set_member<&C::state_on_host>},
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ struct CompileOptions {
   std::int64_t tensor_parallel_pieces = 1;
   bool float8_weight_gathers = true;    // quantizes parameters before they are gathered
   bool early_step_in_backward = false;  // updates parameters as soon as their gradients are reduced
+  bool state_on_host = false;           // keeps parameters and moments in host memory
 
   // Sets an option from text, for tools and tests. Appends to a list. Throws Error(config) for an
   // unknown option and for text that is not a value of it.

@@ -229,12 +229,12 @@ std::vector<Way> next_ways(const std::vector<Way>& ways, const std::array<Half, 
 }
 
 // The order of the nodes of both halves, and when it ends.
-struct Order {
+struct MergedOrder {
   std::vector<NodeIndex> nodes;
   double end_s = 0;
 };
 
-Order best_order(const std::array<Half, 2>& halves) {
+MergedOrder best_order(const std::array<Half, 2>& halves) {
   const std::size_t count = halves[0].items.size() + halves[1].items.size();
   std::vector<std::vector<Link>> links(count);  // by number of items
   std::vector<Way> ways(1);
@@ -242,7 +242,7 @@ Order best_order(const std::array<Half, 2>& halves) {
   std::vector<bool> of_backward(count);
   for (std::size_t i = count, way = 0; i-- > 0; way = links[i][way].before)
     of_backward[i] = links[i][way].of_backward;
-  Order order{{}, ways.at(0).clock.now_s()};
+  MergedOrder order{{}, ways.at(0).clock.now_s()};
   std::array<std::size_t, 2> done{};
   for (const bool backward : of_backward) {
     const std::size_t h = backward ? 1 : 0;
@@ -262,7 +262,7 @@ Notes overlap_microbatches(Graph& graph, const CompileOptions& options) {
   const double piece_s = (divider.compute_s(halves[0]) + divider.compute_s(halves[1])) / kPieces;
   for (Half& half : halves) divider.divide(half, piece_s);
   const double serial_s = halves[0].alone_s[0] + halves[1].alone_s[0];
-  const Order order = best_order(halves);
+  const MergedOrder order = best_order(halves);
   if (order.end_s >= serial_s)
     return unchanged({"forward and backward stay one after the other: overlap would hide no collective"});
   IdMap<Node> nodes;

@@ -31,6 +31,7 @@ Notes overlap_activations(Graph& graph, const CompileOptions& options);
 Notes async_tensor_parallel(Graph& graph, const CompileOptions& options);
 Notes overlap_microbatches(Graph& graph, const CompileOptions& options);
 Notes update_in_backward(Graph& graph, const CompileOptions& options);
+Notes state_on_host(Graph& graph, const CompileOptions& options);
 Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 Notes choose_matmul_algorithms(Graph& graph, const CompileOptions& options);
 Notes reinplace(Graph& graph, const CompileOptions& options);

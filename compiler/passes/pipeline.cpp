@@ -255,6 +255,19 @@ constexpr std::array kPasses = {
                  "before `reorder_for_memory`, which sees the shorter lifetimes",
     },
     PassInfo{
+        .name = "state_on_host",
+        .run = &state_on_host,
+        .of_bodies = true,
+        .needs = kFunctional,
+        .breaks = kPhasesInTurn,
+        .does = "keeps parameters and moments in host memory, under `training.enable_cpu_offload`: reloads "
+                "those of a bucket before they are read, and offloads what an update makes",
+        .guarantees = "the reloads of a bucket start one bucket early; its offloads end one update later; "
+                      "tensors below 4 KiB stay on the device",
+        .place = "after the passes that move readers of parameters; before `reorder_for_memory`, which sees "
+                 "the shorter lifetimes",
+    },
+    PassInfo{
         .name = "reorder_for_memory",
         .run = &reorder_for_memory,
         .of_bodies = true,

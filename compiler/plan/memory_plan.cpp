@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 #include "compiler/plan/arena_layout.h"
@@ -54,21 +55,22 @@ class Planner {
     return planned_bytes(graph_.value(value).type, needs_.alignment);
   }
 
-  // Finds storages that may be in the memory of the input that they update, since no node reads the
-  // input.
+  // Finds storages that may be in the memory of the input that they update: no node reads the input
+  // or, in host memory, none after the storage is made.
   void find_inputs() {
     plan_.inputs.assign(graph_.values.size(), -1);
-    IdMap<bool> read(graph_.values.size(), false), defined(graph_.values.size(), false);
-    for (const Node& node : graph_.nodes) {
-      for_each_operand(node, [&](ValueId operand) { read[root(operand)] = true; });
-      for (const ValueId result : node.results) defined[result] = true;
-    }
+    const DefUse def_use(graph_);
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const std::int32_t updated = graph_.outputs[i].updates;
-      if (updated < 0 || read[graph_.inputs[updated].value]) continue;
+      if (updated < 0) continue;
+      const ValueId input = graph_.inputs[updated].value;
       const ValueId value = operand(graph_.return_node(), i), storage = root(value);
+      const NodeIndex maker = def_use.maker(storage);
+      const bool on_host = graph_.value(input).on_host;
+      const bool is_free = last(input) == kNoNode || (on_host && last(input) < maker);
       const bool whole = storage_bytes(graph_.value(storage).type) == storage_bytes(graph_.value(value).type);
-      if (defined[storage] && whole && !graph_.value(storage).on_host) plan_.inputs[storage] = updated;
+      if (maker != kNoNode && is_free && whole && graph_.value(storage).on_host == on_host)
+        plan_.inputs[storage] = updated;
     }
   }
 

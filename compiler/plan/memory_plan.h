@@ -3,8 +3,8 @@
 //
 // A storage is live from the node that defines its first value to the last node that reads any view
 // of it. An operand of a collective is live until the wait. Storages of inputs belong to the caller
-// and are not planned. An update of an input that the graph does not read is planned in the memory
-// of that input. Results of the return node are live to the end. Offsets are multiples of the
+// and are not planned. An update is planned in the memory of its input if the graph does not read
+// the input or, in host memory, no longer reads it. Results of the return node are live to the end. Offsets are multiples of the
 // device's alignment. Equal graphs have equal plans.
 #pragma once
 

@@ -39,8 +39,9 @@ class Printer {
     }
     text("\n");
     for (const Input& input : graph_.inputs) {
-      text(input_kind_name(input.kind)).text(" ").value(input.value).text(": ");
-      type(described(input.value).type).text(" ").name(input.name);
+      text(input_kind_name(input.kind)).text(" ").value(input.value);
+      const Value& value = described(input.value);
+      text(value.on_host ? ": host " : ": ").type(value.type).text(" ").name(input.name);
       if (!input.bucket.empty()) text(" bucket ").name(input.bucket);
       sharding(input.sharding);
       text("\n");

@@ -21,6 +21,7 @@ struct StepInput {
   ir::TensorType type;
   std::string bucket = {};  // of a parameter, as in ir::Input
   ir::Sharding sharding = {};
+  bool on_host = false;  // after compilation: the state is in host memory
 };
 
 struct StepFunction {

@@ -253,6 +253,39 @@ void updates_fit_their_inputs(const Graph& graph) {
   }
 }
 
+// An offload writes an update to the memory of its input, so nothing may read the input any more.
+void host_state_is_updated_last(const Graph& graph) {
+  const auto host_input = [&](const Output& output) {
+    return output.updates >= 0 && graph.value(graph.inputs[output.updates].value).on_host;
+  };
+  const NodeIndex last = graph.node_count() - 1;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Output& output = graph.outputs[i];
+    const bool on_host = graph.value(operand(graph.return_node(), i)).on_host;
+    if (on_host != host_input(output))
+      throw VerifyError{last, fmt::format("output \"{}\" is {}on the host, but must {}be there", output.name,
+                                          on_host ? "" : "not ", on_host ? "not " : "")};
+  }
+  if (std::none_of(graph.outputs.begin(), graph.outputs.end(), host_input)) return;
+  const IdMap<ValueId> roots = storage_roots(graph);
+  const IdMap<NodeIndex> needed = last_needed(graph, roots);
+  const DefUse def_use(graph);
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    if (!host_input(graph.outputs[i])) continue;
+    const Input& input = graph.inputs[graph.outputs[i].updates];
+    const ValueId root = roots[operand(graph.return_node(), i)];
+    const NodeIndex maker = def_use.maker(root);
+    if (root == input.value) continue;
+    if (maker == kNoNode || graph.value(root).type != graph.value(input.value).type)
+      throw VerifyError{last,
+                        fmt::format("output \"{}\" is no whole result of an offload", graph.outputs[i].name)};
+    if (needed[input.value] >= maker)
+      throw VerifyError{
+          maker, fmt::format("writes the new content of \"{}\", which node {} ({}) still needs", input.name,
+                             needed[input.value], graph.nodes[needed[input.value]].op)};
+  }
+}
+
 // An overwritten input has lost its content, so an output must have the new one.
 void overwritten_inputs_are_updates(const Graph& graph) {
   if (!overwrites(graph)) return;
@@ -272,11 +305,16 @@ void overwritten_inputs_are_updates(const Graph& graph) {
 
 // Kernels read device memory; only transfers access host memory.
 void only_transfers_touch_the_host(const Graph& graph) {
+  for (const Input& input : graph.inputs)
+    if (graph.value(input.value).on_host && input.kind != InputKind::parameter &&
+        input.kind != InputKind::optimizer)
+      throw VerifyError{
+          -1, fmt::format("the {} input \"{}\" is in host memory", input_kind_name(input.kind), input.name)};
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const bool offloads = node.op == kOffload, reloads = node.op == kReload;
-    const bool waits = facts(node.op).effect == Effect::wait;
+    const bool may_read = reloads || node.op == kReturn || facts(node.op).effect == Effect::wait;
     for_each_operand(node, [&](ValueId id) {
-      if (graph.value(id).on_host && !reloads && !waits)
+      if (graph.value(id).on_host && !may_read)
         throw VerifyError{i, fmt::format("reads %{}, which is in host memory", id)};
     });
     for (ValueId id : node.results) {
@@ -313,12 +351,16 @@ constexpr std::array kRules = {
          "each start has one wait after it; until then no node reads its result or overwrites its operand",
          &collectives_are_waited_for},
     Rule{"only_transfers_touch_the_host",
-         "values in host memory are results of an offload, and only a reload or a wait reads them",
+         "values in host memory are state or results of an offload, and only a reload or a wait reads them",
          &only_transfers_touch_the_host},
     Rule{"outputs_are_whole", "a unique name for each returned value", &outputs_are_whole},
     Rule{"updates_fit_their_inputs",
          "an update has the type of its input, an input one update, and no two share a storage",
          &updates_fit_their_inputs},
+    Rule{"host_state_is_updated_last",
+         "state in host memory is updated by an offload after its last reload; other outputs are on the "
+         "device",
+         &host_state_is_updated_last},
     Rule{"overwritten_inputs_are_updates", "an input that is overwritten is updated by an output",
          &overwritten_inputs_are_updates},
     Rule{"segments_can_be_recorded",

@@ -50,6 +50,7 @@ CompileOptions compile_options(const JobConfig& config, TargetDevice device) {
     options.tensor_parallel_pieces = c.tensor_parallel_pieces;
   options.reshard_after_forward = reshard_after_forward(config);
   options.early_step_in_backward = config.optimizer.early_step_in_backward;
+  options.state_on_host = config.training.enable_cpu_offload;
   options.float8_weight_gathers = config.float8_linear.enable_fsdp_float8_all_gather;
   return options;
 }

@@ -146,6 +146,9 @@ const Fields& Training::fields() {
             "dtype of gathered weights and of computation", {.allowed = dtypes}),
       field("mixed_precision_reduce", &Training::mixed_precision_reduce, "dtype of gradient reductions",
             {.allowed = dtypes}),
+      field("enable_cpu_offload", &Training::enable_cpu_offload,
+            "keeps parameters and optimizer state in host memory; a step copies those of a bucket to the "
+            "device when it needs them, and the updated ones back"),
       field("document_attention", &Training::document_attention,
             "mask attention across document boundaries, and restart positions there"),
       field("shuffle", &Training::shuffle, "shuffle the samples, seeded with debug.seed"),

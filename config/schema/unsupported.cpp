@@ -48,7 +48,6 @@ const std::vector<Group>& groups() {  // NOLINT(readability-function-size): a ta
        without_effect,
        "the log says which layers are converted",
        {{"print_after_conversion", false}}},
-      {"training", refused, "CPU offload is", {{"enable_cpu_offload", false}}},
       {"training",
        without_effect,
        "there is no Python garbage collector here",

@@ -3,9 +3,11 @@
 // stream wait for it. In a recording these are a fork and a join, so the recording with the start
 // also has the end (compiler/ops/segments.h).
 //
-// A background copy requires pinned host memory, as ReplayDevice::reserve_on_host allocates.
+// A background copy requires pinned host memory, as pinned_like and ReplayDevice::reserve_on_host
+// allocate.
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -78,11 +80,25 @@ Transfers& transfers() {
 void start_transfer(Tensor& to, const Tensor& from) { transfers().start(to, from); }
 void end_transfer(const Tensor& to, const Tensor& from) { transfers().end(to, from); }
 
+// Exactly as many bytes as the tensor has: LibTorch's allocator of pinned memory would round them up
+// to a power of two.
+Tensor pinned_like(const Tensor& x) {
+  RONDO_ASSERT(x.is_non_overlapping_and_dense(), "pinned memory is for tensors without gaps");
+  const c10::cuda::CUDAGuard guard(x.device());
+  void* block = nullptr;
+  if (x.nbytes() > 0) C10_CUDA_CHECK(cudaHostAlloc(&block, x.nbytes(), cudaHostAllocDefault));
+  const auto release = [](void* memory) {
+    if (memory != nullptr) C10_CUDA_IGNORE_ERROR(cudaFreeHost(memory));
+  };
+  return at::from_blob(block, x.sizes(), x.strides(), release, at::TensorOptions().dtype(x.scalar_type()));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("start_transfer", &start_transfer);
   m.impl("end_transfer", &end_transfer);
+  m.impl("pinned_like", &pinned_like);
 }
 
 }  // namespace rondo::cuda

@@ -63,6 +63,22 @@ TEST_CASE("an update in the backward is refused where it would not give the step
   CHECK_THROWS_AS(resolve_layout(late, 2), rondo::Error);
 }
 
+TEST_CASE("state in host memory is refused where no pass would move it") {
+  const std::string key = "training.enable_cpu_offload", on = key + " = true\n";
+  CHECK(message_of(on).empty());
+  CHECK(message_of(on + "optimizer.early_step_in_backward = true\ntraining.max_norm = inf\n").empty());
+  CHECK_THAT(message_of(on + "compile.enable = false\n"),
+             ContainsSubstring(key + " = true: needs a recorded graph: set compile.enable = true"));
+  for (const char* schedule :
+       {"parallelism.pipeline_parallel_degree = 2\n", "parallelism.overlapped_microbatches = 2\n",
+        "compile.ep_overlap.enabled = true\n"})
+    CHECK_THAT(message_of(on + schedule),
+               ContainsSubstring("would reload its parameters for each microbatch"));
+  for (const char* passes :
+       {"compile.disable_passes = [\"state_on_host\"]\n", "compile.passes = [\"canonicalize\"]\n"})
+    CHECK_THAT(message_of(on + passes), ContainsSubstring("needs the pass state_on_host: name it in"));
+}
+
 TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {
   CHECK(message_of("compile.attention = \"flash\"\n", {"--job.device=cuda"}).empty());
   CHECK(message_of("", {"--compile.attention=flash", "--job.device=cpu"}) ==

@@ -62,7 +62,7 @@ inline const std::vector<Key> kKeys = {
     {"training.seq_len", "2048", served},
     {"training.max_norm", "1.0", served},
     {"training.steps", "10000", served},
-    {"training.enable_cpu_offload", "false", refused},
+    {"training.enable_cpu_offload", "false", served},
     {"training.dtype", R"("float32")", served},
     {"training.mixed_precision_param", R"("bfloat16")", served},
     {"training.mixed_precision_reduce", R"("float32")", served},

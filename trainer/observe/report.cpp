@@ -165,7 +165,7 @@ void Report::log_experts(const Decoder& model, const TrainStepOptions& options) 
 }
 
 void Report::log_compiled(const StepProgram& functions) {
-  const std::int64_t planned = planned_memory(functions).total_bytes();
+  const PlannedMemory planned = planned_memory(functions);
   double ms = 0;
   std::vector<std::string> graphs;
   const std::vector<const CompiledStep*> steps = functions.all();
@@ -179,7 +179,7 @@ void Report::log_compiled(const StepProgram& functions) {
   if (graphs.empty()) return log_line("compiled: nothing, the step runs eagerly (compile.enable = false)");
   log_line(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
                        name_of(config_.compile.executor)));
-  log_line(fmt::format("memory: {} planned for a rank, {} {}", size_text(planned),
+  log_line(fmt::format("memory: {} planned for a rank, {} {}", planned.text(),
                        size_text(costs_.device.room.bytes), costs_.device.room.where));
   if (costs_.mesh.degree(kStageAxes) > 1 && steps[0]->graph().mesh.axes.empty())
     log_warning(

@@ -25,9 +25,9 @@ using Hashes = std::vector<std::uint64_t>;  // of each tensor
 
 Hashes hashes_of(const std::vector<const StatePart*>& parts) {
   std::vector<at::Tensor> sums;
-  for (const StatePart* part : parts) sums.push_back(bit_sums(part->tensor));
+  for (const StatePart* part : parts) sums.push_back(bit_sums(part->tensor).cpu());
   if (sums.empty()) return {};
-  const at::Tensor on_host = at::stack(sums).cpu();
+  const at::Tensor on_host = at::stack(sums);
   Hashes hashes;
   for (std::int64_t i = 0; i < on_host.size(0); ++i)
     hashes.push_back(XXH3_64bits(on_host.const_data_ptr<std::int64_t>() + i * kSums,

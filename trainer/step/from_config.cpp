@@ -113,6 +113,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                   .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes)}};
   o.gradient_sync = c.parallelism.fsdp_gradient_sync;
   o.early_step_in_backward = c.optimizer.early_step_in_backward;
+  o.state_on_host = c.training.enable_cpu_offload;
   o.expert_overflow = c.parallelism.expert_overflow;
   if (std::map<std::string, Float8Options> float8 = float8_parameters(c); !float8.empty())
     o.float8 = [float8 = std::move(float8)](const std::string& parameter) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "support/error.h"
+#include "support/text/size_text.h"
 
 namespace rondo {
 namespace {
@@ -93,12 +94,24 @@ std::int64_t PlannedMemory::total_bytes() const {
   return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
 }
 
+std::int64_t PlannedMemory::host_total_bytes() const {
+  return std::accumulate(host_input_bytes.begin(), host_input_bytes.end(), host_arena_bytes);
+}
+
+std::string PlannedMemory::text() const {
+  const std::int64_t on_host = host_total_bytes();
+  return size_text(total_bytes()) + (on_host == 0 ? "" : " and " + size_text(on_host) + " in host memory");
+}
+
 PlannedMemory planned_memory(const StepProgram& program) {
   PlannedMemory memory;
   for (const CompiledStep* step : program.all()) {
     const ir::MemoryReport& report = step->report().memory;
-    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
+    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind) {
       memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
+      memory.host_input_bytes[kind] = std::max(memory.host_input_bytes[kind], report.host_input_bytes[kind]);
+    }
+    memory.host_arena_bytes = std::max(memory.host_arena_bytes, report.host_arena_bytes());
     if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
     memory.arena_bytes = report.arena_bytes;
     memory.report = report;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,11 +60,14 @@ struct StepProgram {
 
 // The memory of a rank for all functions of its step, which share their inputs and one arena.
 struct PlannedMemory {
-  std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
-  std::int64_t arena_bytes = 0;
+  // By InputKind, on the device and in host memory.
+  std::array<std::int64_t, ir::kInputKinds> input_bytes{}, host_input_bytes{};
+  std::int64_t arena_bytes = 0, host_arena_bytes = 0;
   ir::MemoryReport report;  // of the function with the largest arena
 
-  std::int64_t total_bytes() const;
+  std::int64_t total_bytes() const;       // on the device
+  std::int64_t host_total_bytes() const;  // in host memory
+  std::string text() const;               // "17.7 GiB and 89.7 GiB in host memory"
 };
 PlannedMemory planned_memory(const StepProgram& program);
 

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "models/parts/initialize.h"
+#include "ops/transfer/transfer.h"
 #include "support/error.h"
 #include "trainer/step/functions/placement.h"
 #include "trainer/step/functions/train_step.h"
@@ -70,6 +71,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
         if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
       }
       entry.tensor = entry.tensor.to(device);
+      if (input.on_host) entry.tensor = to_host_memory(entry.tensor);
       by_name_[entry.name] = entries_.size();
       entries_.push_back(std::move(entry));
     }

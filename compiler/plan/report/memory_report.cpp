@@ -226,15 +226,23 @@ std::int64_t MemoryReport::total_bytes() const {
   return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
 }
 
+std::int64_t MemoryReport::host_arena_bytes() const {
+  return host_bytes - std::accumulate(host_input_bytes.begin(), host_input_bytes.end(), std::int64_t{0});
+}
+
 MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size_t largest) {
   MemoryReport report;
   report.graph = graph.name;
-  for (const Input& input : graph.inputs)
-    report.input_bytes[static_cast<std::size_t>(input.kind)] += storage_bytes(graph.value(input.value).type);
+  for (const Input& input : graph.inputs) {
+    const Value& value = graph.value(input.value);
+    auto& bytes = value.on_host ? report.host_input_bytes : report.input_bytes;
+    bytes[static_cast<std::size_t>(input.kind)] += storage_bytes(value.type);
+  }
   report.storages = planned_storages(graph, plan);
   report.live_bytes = live_bytes(graph, report.storages);
   report.arena_bytes = plan.arena_bytes;
-  report.host_bytes = plan.host_arena_bytes;
+  report.host_bytes =
+      std::accumulate(report.host_input_bytes.begin(), report.host_input_bytes.end(), plan.host_arena_bytes);
   for (const Node& node : graph.nodes)
     if (is_collective(node, CollectiveKind::all_gather))
       report.largest_gather_bytes =

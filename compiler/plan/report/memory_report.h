@@ -88,7 +88,8 @@ struct MemoryReport {
   // Bytes by InputKind: parameters, optimizer state, buffers (including accumulated gradients), the
   // executor's copy of the batch, and values between bodies. All are live during the whole call.
   // Not rounded up.
-  std::array<std::int64_t, kInputKinds> input_bytes{};
+  // Inputs in host memory are in host_input_bytes instead.
+  std::array<std::int64_t, kInputKinds> input_bytes{}, host_input_bytes{};
 
   std::vector<PlannedStorage> storages;  // in schedule order
   IdMap<std::int64_t> live_bytes;        // at each node, including its results
@@ -98,7 +99,7 @@ struct MemoryReport {
   std::int64_t arena_bytes = 0;
   // Result of the largest all-gather. Gloo receives it in its own buffer, outside of the plan.
   std::int64_t largest_gather_bytes = 0;
-  std::int64_t host_bytes = 0;                                // offloaded; not in other numbers
+  std::int64_t host_bytes = 0;                                // in host memory; not in other numbers
   std::array<std::int64_t, kStorageCategories> peak_bytes{};  // at the peak node
   std::vector<LargeStorage> largest;                          // at the peak node, largest first
 
@@ -109,6 +110,8 @@ struct MemoryReport {
   // Returns the arena bytes that exceed the live bytes at the peak.
   std::int64_t fragmentation_bytes() const { return arena_bytes - live_peak_bytes; }
   std::int64_t total_bytes() const;
+  // Returns the bytes of host memory without those of inputs: offloaded activations.
+  std::int64_t host_arena_bytes() const;
   std::int64_t bytes_of(InputKind kind) const { return input_bytes[static_cast<std::size_t>(kind)]; }
   std::int64_t peak_of(StorageCategory category) const {
     return peak_bytes[static_cast<std::size_t>(category)];

@@ -54,6 +54,26 @@ return
   w = %9 -> w
 )";
 
+// A parameter in host memory, and other state on the device.
+constexpr std::string_view kHostState = R"(graph host_state
+
+parameter %0: host f32[8] w
+buffer %1: f32[8] v
+batch %2: f32[8] x
+
+forward layer
+  %3: f32[8] = rondo.reload.default(%0)
+  %4: f32[8] views %3 = rondo.wait_transfer.default(%3)
+  %5: f32[8] = aten.add.Tensor(%4, %1, 1)
+update layer
+  %6: f32[8] = aten.add.Tensor(%5, %2, 1)
+  %7: host f32[8] = rondo.offload.default(%6)
+  %8: host f32[8] views %7 = rondo.wait_transfer.default(%7)
+return
+  y = %6
+  w = %8 -> w
+)";
+
 ir::Graph small_graph() {
   ir::Graph graph = ir::parse(std::string(kGraph), "small.ir");
   ir::verify(graph, "test");
@@ -86,6 +106,38 @@ TEST_CASE(
     CHECK(at::equal(results[0].cpu(), vector(5)));
     CHECK(at::equal(w.cpu(), vector(10)));
   }
+}
+
+TEST_CASE("state in host memory is updated there, and the step runs on the device of the other state") {
+  const ir::Graph graph = ir::parse(std::string(kHostState), "host.ir");
+  ir::verify(graph, "test");
+  const at::Tensor v = vector(1, far_device());
+  {
+    const at::Tensor w = vector(2);
+    const Tensors results = make_interpreter(graph, {w, v})->run({vector(4)});
+    CHECK(results.at(0).device() == far_device());
+    CHECK(at::equal(results[0].cpu(), vector(7)));
+    CHECK(at::equal(w, vector(7)));
+  }
+  const at::Tensor w = vector(2);
+  const ir::MemoryPlan plan = ir::plan_memory(graph);
+  CHECK(plan.host_arena_bytes == 0);
+  char* const arena = reserve_far(static_cast<std::size_t>(plan.arena_bytes));
+  {
+    PlannedStep step(graph, plan, {far_device(), arena, nullptr}, {w, v});
+    CHECK(step.state_bytes() == 0);
+    for (const double expected : {7.0, 12.0}) {
+      step.copy_batch_in({vector(4)});
+      for (const auto& instruction : step.instructions()) {
+        instruction->call();
+        instruction->settle();
+      }
+      CHECK(at::equal(w, vector(expected)));
+    }
+  }
+  release_far(arena);
+  CHECK_THROWS_MATCHES(make_interpreter(graph, {vector(2, far_device()), v}), Error,
+                       MessageMatches(ContainsSubstring("\"w\" must be in host memory, but is on far:0")));
 }
 
 TEST_CASE(

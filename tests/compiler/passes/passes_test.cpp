@@ -34,7 +34,8 @@ bool finds_nothing(const PassInfo& pass) {
   return pass.name.starts_with("fuse_") || pass.name == "offload" || pass.name == "separate_gather_group" ||
          pass.name == "bucket_replica_sums" || pass.name == "overlap_microbatches" ||
          pass.name == "choose_matmul_algorithms" || pass.name == "quantize_before_gather" ||
-         pass.name == "async_tensor_parallel" || pass.name == "update_in_backward";
+         pass.name == "async_tensor_parallel" || pass.name == "update_in_backward" ||
+         pass.name == "state_on_host";
 }
 int size_of(std::uint64_t seed) { return 5 + static_cast<int>(seed % 150); }
 

@@ -233,6 +233,30 @@ return
   CHECK(plan.arena_bytes == 256);
 }
 
+TEST_CASE("an update in host memory is planned in the memory of its input, which is read before") {
+  const Graph graph = verified_graph(R"(graph g
+parameter %0: host f32[1024] w
+optimizer %1: host f32[1024] m
+batch %2: f32[1024] x
+forward
+  %3: f32[1024] = rondo.reload.default(%0)
+  %4: f32[1024] views %3 = rondo.wait_transfer.default(%3)
+  %5: f32[1024] = aten.add.Tensor(%4, %2, 1)
+  %6: host f32[1024] = rondo.offload.default(%5)
+  %7: host f32[1024] views %6 = rondo.wait_transfer.default(%6)
+  %8: host f32[1024] = rondo.offload.default(%2)
+  %9: host f32[1024] views %8 = rondo.wait_transfer.default(%8)
+return
+  new.w = %7 -> w
+  new.m = %9 -> m
+)");
+  const MemoryPlan plan = plan_memory(graph);
+  CHECK(plan.inputs[6] == 0);
+  CHECK(plan.inputs[8] == 1);
+  CHECK(plan.host_arena_bytes == 0);
+  CHECK(plan.arena_bytes == 4096);  // the sum reuses the reloaded tensor
+}
+
 TEST_CASE("a result reuses a whole storage, and not a part that begins later") {
   const auto offsets_of = [](const char* part, const char* sizes) {
     const std::string text = std::string("graph g\nbatch %0: f32[1024] x\nbatch %1: f32[") + sizes +

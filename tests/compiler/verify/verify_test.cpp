@@ -239,6 +239,36 @@ TEST_CASE("each rule of the verifier refuses a graph of this test with its messa
               .empty());
   }
 
+  SECTION("state in host memory is a parameter or of the optimizer, and is updated after its last reload") {
+    const auto on_host = [](const std::string& kind, const std::string& nodes) {
+      return breach(parse(
+          "graph g\n" + kind + " %0: host f32[8] w\nbatch %1: f32[8] x\nforward layers.0\n" + nodes, "x.ir"));
+    };
+    const std::string reload =
+        "  %2: f32[8] = rondo.reload.default(%0)\n  %3: f32[8] views %2 = rondo.wait_transfer.default(%2)\n";
+    const std::string offload =
+        "  %4: host f32[8] = rondo.offload.default(%1)\n"
+        "  %5: host f32[8] views %4 = rondo.wait_transfer.default(%4)\n";
+    const std::string touches = "only_transfers_touch_the_host after a pass: ",
+                      rule = "host_state_is_updated_last after a pass: node ";
+    for (const char* kind : {"parameter", "optimizer"})
+      CHECK(on_host(kind, reload + offload + "return\n  y = %3\n  new = %5 -> w\n").empty());
+    CHECK(on_host("parameter", reload + "return\n  y = %3\n  same = %0 -> w\n").empty());
+    for (const char* kind : {"buffer", "batch", "saved"})
+      CHECK(on_host(kind, "return\n  y = %1\n") ==
+            touches + "the " + kind + " input \"w\" is in host memory");
+    CHECK(on_host("parameter", "  %2: f32[8] = aten.neg.default(%0)\nreturn\n  y = %2\n") ==
+          touches + "node 0 (aten.neg.default, module layers.0) reads %0, which is in host memory");
+    CHECK(on_host("parameter", offload + "return\n  y = %5\n") ==
+          rule + "2 (return, module layers.0) output \"y\" is on the host, but must not be there");
+    CHECK(on_host("parameter", "return\n  new = %1 -> w\n") ==
+          rule + "0 (return, module layers.0) output \"new\" is not on the host, but must be there");
+    CHECK(on_host("parameter", offload + reload + "return\n  y = %3\n  new = %5 -> w\n") ==
+          rule +
+              "0 (rondo.offload.default, module layers.0) writes the new content of \"w\", which node 3 "
+              "(rondo.wait_transfer.default) still needs");
+  }
+
   SECTION("outputs have unique names") {
     CHECK(breach_of("return\n  y = %2\n  y = %1\n") ==
           "outputs_are_whole after a pass: node 0 (return, module layers.0) two outputs are named \"y\"");

@@ -120,9 +120,9 @@ TEST_CASE("steps of DeepSeek-V3 on another device have the bits of the CPU") {
   check_same_bits("deepseek_v3", {kBf16, kAccumulates, "--model.score_func=sigmoid"});
 }
 
-TEST_CASE("planned steps on another device have the bits of the CPU") {
-  const std::string model = GENERATE("llama3", "deepseek_v3");
-  const SmallJob job(model, 1, {kDocuments});
+TEST_CASE("planned steps on another device have the bits of the CPU, also with their state in host memory") {
+  const std::string model = GENERATE("llama3", "deepseek_v3"), on_host = GENERATE("false", "true");
+  const SmallJob job(model, 1, {kDocuments, "--training.enable_cpu_offload=" + on_host});
   const StepProgram compiled = job.compile(ExecutorKind::interpreter);
   std::vector<at::Tensor> outcomes[2];
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {

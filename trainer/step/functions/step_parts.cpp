@@ -44,7 +44,8 @@ std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const ParameterUpdate update =
         options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
-    const std::string bucket = options.early_step_in_backward ? bucket_of(rules[i], options) : "";
+    const bool by_bucket = options.early_step_in_backward || options.state_on_host;
+    const std::string bucket = by_bucket ? bucket_of(rules[i], options) : "";
     const auto alike = std::find_if(groups.begin(), groups.end(), [&](const UpdateGroup& group) {
       return group.update == update && group.bucket == bucket;
     });

@@ -70,6 +70,8 @@ struct TrainStepOptions {
   // Updates of a bucket read no gradient of another bucket, so that a graph can run them in the
   // backward. REQUIRES: no clipping, one microbatch, and steps that are never repeated.
   bool early_step_in_backward = false;
+  // Updates bucket after bucket, so that a graph can keep the state of the others in host memory.
+  bool state_on_host = false;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   AdamWOptions optimizer;
   // The update of a parameter, by name. Empty: `optimizer` for all, with the learning rate of the
