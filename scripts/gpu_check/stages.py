@@ -279,15 +279,25 @@ MODELS = {
     "llama3 bf16": (LLAMA, [BF16]),
     "llama3 bf16, documents": (LLAMA, [BF16, "--training.document_attention=true"]),
     "llama3 bf16, 2 microbatches": (LLAMA, [BF16, "--training.global_batch_size=8"]),
+    "llama3 bf16, 2 overlapped microbatches": (LLAMA, [BF16, "--parallelism.overlapped_microbatches=2"]),
     "deepseek_v3 fp32": (DEEPSEEK, [FP32]),
     "deepseek_v3 bf16": (DEEPSEEK, [BF16]),
     "deepseek_v3 bf16, experts in float8": (DEEPSEEK, [BF16, *FLOAT8_EXPERTS]),
     "deepseek_v3 bf16, experts in blocks of float8, emulated": (DEEPSEEK, [BF16, *EXPERTS_IN_BLOCKS]),
     "llama3 bf16, linear layers in MXFP8, emulated": (LLAMA, [BF16, *MXFP8]),
 }
-# Fused kernels and a loss in chunks round differently from an eager step: compared with the interpreter of the same graph.
+# Compared with the interpreter of the same graph: fused kernels and a loss in chunks round differently from an eager step,
+# and eager steps have neither early updates nor state in host memory.
 FUSED = ["--compile.numerics=rounds"]
-FUSED_MODELS = {"llama3 bf16, fused": (LLAMA, [BF16, *FUSED]), "deepseek_v3 bf16, fused": (DEEPSEEK, [BF16, *FUSED])}
+EARLY = ["--optimizer.early_step_in_backward=true", "--training.max_norm=inf"]
+ON_HOST = ["--training.enable_cpu_offload=true"]
+GRAPH_MODELS = {
+    "llama3 bf16, fused": (LLAMA, [BF16, *FUSED]),
+    "deepseek_v3 bf16, fused": (DEEPSEEK, [BF16, *FUSED]),
+    "llama3 bf16, early updates": (LLAMA, [BF16, *EARLY]),
+    "llama3 bf16, state in host memory": (LLAMA, [BF16, *ON_HOST]),
+    "deepseek_v3 bf16, early updates of state in host memory": (DEEPSEEK, [BF16, *EARLY, *ON_HOST]),
+}
 POLICIES = ["default", "full", "eager", "min_cut", "budget", "sac_and_offload"]
 
 
@@ -348,12 +358,14 @@ def losses(stage):
 
 
 def other_bits(stage):
-    compare_ways(stage, {model: how for model, how in MODELS.items() if model not in CORE}, FUSED_MODELS,
+    compare_ways(stage, {model: how for model, how in MODELS.items() if model not in CORE}, GRAPH_MODELS,
                  {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}, twice=True)
+    stage.case("llama3 bf16, cudagraph: state on the device == in host memory", lambda: compare(
+        stage, slug("llama3 bf16", "cudagraph"), slug("llama3 bf16, state in host memory", "cudagraph")))
     stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks, a GPU each")
 
 
-def compare_ways(stage, models, fused_models, policies_of, twice):
+def compare_ways(stage, models, graph_models, policies_of, twice):
     jobs = {}
 
     def job(name, config, flags, records=False):
@@ -369,7 +381,7 @@ def compare_ways(stage, models, fused_models, policies_of, twice):
     for model, (config, flags) in models.items():
         for way, how in WAYS.items():
             job(slug(model, way), config, SAME_BITS + flags + how, way == "cudagraph")
-    for model, (config, flags) in fused_models.items():
+    for model, (config, flags) in graph_models.items():
         for way in ("interpreter", "replay", "cudagraph"):
             job(slug(model, way), config, SAME_BITS + flags + WAYS[way], way == "cudagraph")
     for model, policies in policies_of.items():
@@ -390,7 +402,7 @@ def compare_ways(stage, models, fused_models, policies_of, twice):
                        lambda m=model, a=whole[0], b=way: compare(stage, slug(m, a), slug(m, b)))
         if len(whole) < len(WAYS):
             stage.record(f"{model}: all ways", "skipped", message="not all of their runs have all steps")
-    for model in fused_models:
+    for model in graph_models:
         for way in ("replay", "cudagraph"):
             stage.case(f"{model}: interpreter == {way}",
                        lambda m=model, w=way: compare(stage, slug(m, "interpreter"), slug(m, w)))
