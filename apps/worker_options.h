@@ -105,8 +105,8 @@ void print_valid(const JobConfig& config);
 
 using Sequences = std::vector<std::vector<std::int64_t>>;
 
-// Reads the sequences of `rondo logits` from a text file: one per line, ids separated by blanks, all
-// of the same length, at least `shortest`. Throws Error(data) with line and word.
+// Reads the sequences of `rondo logits` from a text file: one per line, ids separated by blanks,
+// all of the same length, at least `shortest`. Throws Error(data) with line and word.
 Sequences read_sequences(const std::string& path, std::size_t shortest);
 
 // Throws Error(data) for an id without an embedding.

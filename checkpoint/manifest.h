@@ -17,8 +17,8 @@
 //   "settings": ["optimizer.lr = 0.0008", ...] (absent: unknown),
 //   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to",
 //     "began_anew": {part: step, ...}} (a list of parts in older versions),
-//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint", "content" (absent: unknown)}
-//   ("train_state" and "data" are {} for imported weights),
+//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint", "content" (absent:
+//   unknown)} ("train_state" and "data" are {} for imported weights),
 //   "layout", "random": objects that the trainer defines,
 //   "shards": [{"file", "bytes", "chunks": all hashes in one string, 32 digits each}, ...] by rank,
 //   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],

@@ -36,9 +36,9 @@ std::int64_t integer(const JsonView& fields, const char* key, std::int64_t least
 
 bool has(const JsonView& fields, const char* key) { return fields.raw().contains(key); }
 
-// Nesting and the number of values are bounded before the parser sees the text: its answer to both is memory.
-// No checkpoint has as many values as that: runs are few however many the ranks, and hashes are one text a
-// shard.
+// Nesting and the number of values are bounded before the parser sees the text: its answer to both
+// is memory. No checkpoint has as many values as that: runs are few however many the ranks, and
+// hashes are one text a shard.
 void check_bounds(std::string_view text, const std::string& where) {
   int depth = 0;
   std::int64_t values = 0;
@@ -148,8 +148,8 @@ TensorRecord parse_tensor(const JsonView& fields) {
   return tensor;
 }
 
-// "train_state" and "data" stay JSON, since only the trainer computes with them. That all which reads a
-// manifest agrees on what is sound, they are checked here. Imported weights have neither.
+// "train_state" and "data" stay JSON, since only the trainer computes with them. That all which
+// reads a manifest agrees on what is sound, they are checked here. Imported weights have neither.
 void check_position(const JsonView& whole, const Manifest& manifest) {
   const JsonView train = whole.at("train_state"), data = whole.at("data");
   if (train.object().empty() && manifest.kind == Kind::model) return;
@@ -222,8 +222,8 @@ ShardRecord parse_shard_record(std::string_view text) {
 }
 
 std::string to_text(const Manifest& m) {
-  // One line a field, a shard and a tensor: long lists stay readable, and numbers do not get lines of their
-  // own.
+  // One line a field, a shard and a tensor: long lists stay readable, and numbers do not get lines
+  // of their own.
   const std::string settings = m.settings.empty() ? "" : "\"settings\": " + dump(m.settings) + ",\n";
   std::string text = fmt::format(
       "{{\n\"format\": {},\n\"step\": {},\n\"run\": {},\n\"kind\": \"{}\",\n\"created\": {},\n\"model\": "

@@ -1,7 +1,8 @@
 // Apportions samples to sources by largest remainders. Weights are first scaled by the largest one,
 // so their sum cannot overflow. The order within a block is computed in integers, so every machine
-// builds the same table. Small shares need a large block: 20 samples of 4096 are 2 % off 0.5 %. One table serves all blocks: the place of a sample is one lookup and one
-// multiplication, so any rank can start at any step.
+// builds the same table. Small shares need a large block: 20 samples of 4096 are 2 % off 0.5 %. One
+// table serves all blocks: the place of a sample is one lookup and one multiplication, so any rank
+// can start at any step.
 #include "datasets/blend.h"
 
 #include <fmt/format.h>

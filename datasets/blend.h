@@ -2,9 +2,9 @@
 //
 // Each block of samples takes n_k samples from source k. n_k is the block's share weight_k / sum of
 // weights, rounded by largest remainders so that the n_k add up to the block. The block is the
-// smallest of 4096, 8192, ..., 2^20 samples in which each n_k differs from its share by at most 1 %.
-// Within a block, each place goes to the source that is furthest behind its share. All blocks are
-// equal, so any rank finds the source and number of any sample in constant time.
+// smallest of 4096, 8192, ..., 2^20 samples in which each n_k differs from its share by at most 1
+// %. Within a block, each place goes to the source that is furthest behind its share. All blocks
+// are equal, so any rank finds the source and number of any sample in constant time.
 #pragma once
 
 #include <cstdint>

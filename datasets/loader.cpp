@@ -86,8 +86,8 @@ class SampleReader {
     }
   }
 
-  // Returns whether the sample counts. With `one_epoch`, one after the first epoch of its source does
-  // not, and a sample of that epoch is read in its place.
+  // Returns whether the sample counts. With `one_epoch`, one after the first epoch of its source
+  // does not, and a sample of that epoch is read in its place.
   bool read(std::int64_t number, bool one_epoch, std::int64_t* tokens, std::vector<std::int64_t>& starts) {
     const Blend::Place place = entry_by_entry_ ? place_in_order(number) : blend_.place_of(number);
     SampleStream& stream = streams_[static_cast<std::size_t>(place.source)];

@@ -11,8 +11,8 @@
 //      global batch continues with the sample after its last one. Sample g has epoch g / samples
 //      and place g % samples. A permutation drawn from (seed, epoch) maps places to samples, so
 //      that neighbouring windows of one long document do not share a batch. With `shuffle` off
-//      both orders are natural. Validation draws its samples in the same way, with a seed of its own,
-//      so its rows are the same in every run, and are of all documents.
+//      both orders are natural. Validation draws its samples in the same way, with a seed of its
+//      own, so its rows are the same in every run, and are of all documents.
 //   4. global_batch = dp_size * local_batch * accumulation. Microbatch m of rank r holds rows
 //      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in
 //      a step.

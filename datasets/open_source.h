@@ -12,8 +12,8 @@
 
 namespace rondo {
 
-// Returns the documents of a data path in the order of its files. datasets/select_files.h chooses the
-// files and their formats (datasets/documents/format.h).
+// Returns the documents of a data path in the order of its files. datasets/select_files.h chooses
+// the files and their formats (datasets/documents/format.h).
 // Text is read in place when the tokenizer gives one token per byte and no file is compressed,
 // otherwise through cached_tokens. `tokenizer` must outlive the source. Throws Error(data) for a
 // malformed token file, for a token file of another tokenizer, when there is no document, and as

@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Documents of text, one token per byte, between `ends`. Only the requested part of a document is read
-// and encoded. In a compressed file, the bytes before it are read as well.
+// Documents of text, one token per byte, between `ends`. Only the requested part of a document is
+// read and encoded. In a compressed file, the bytes before it are read as well.
 class TextSource final : public TokenSource {
  public:
   explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text",

@@ -2,12 +2,12 @@
 // at most 256 reads, and nothing is ever invalidated. Each process verifies the checksums, which is
 // much faster than tokenizing. The name is no secret: a user who can write next to the data could
 // choose the tokens. So files and folders of other users are refused. Options with the effect of
-// earlier versions add nothing to the hash, so that their files are used. The process that tokenizes
-// holds a lock on the folder. It checks for the file again after it has the lock, since a process of
-// another node may have been first. The file appears under its name only when it is complete, so
-// waiting processes need no lock. A file system without locks is accepted, as in PartsFolder. What
-// was left out is kept in X.tokens.warnings, so that every run on the tokens says so, not the first
-// one alone.
+// earlier versions add nothing to the hash, so that their files are used. The process that
+// tokenizes holds a lock on the folder. It checks for the file again after it has the lock, since a
+// process of another node may have been first. The file appears under its name only when it is
+// complete, so waiting processes need no lock. A file system without locks is accepted, as in
+// PartsFolder. What was left out is kept in X.tokens.warnings, so that every run on the tokens says
+// so, not the first one alone.
 #include "datasets/token_cache.h"
 
 #include <fmt/format.h>
@@ -125,8 +125,8 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
     replace_file(warnings_path(output), fmt::format("{}\n", fmt::join(warnings, "\n")), FileUse::output);
 }
 
-// Throws Error(environment) if `path` exists and belongs to a user other than this one, root and the
-// owner of the text.
+// Throws Error(environment) if `path` exists and belongs to a user other than this one, root and
+// the owner of the text.
 void require_own(const fs::path& path, const std::vector<SourceFile>& files) {
   const std::optional<uid_t> owner = owner_of(path);
   if (!owner || is_own(path) || owner == owner_of(files.front().path)) return;
@@ -167,7 +167,8 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   if (options.token_cache.empty()) require_own(folder, files);
   std::string damage;
   std::optional<fs::file_time_type> verified;
-  // Reads a file once, until another takes its place. An error counts as absent: it is checked again.
+  // Reads a file once, until another takes its place. An error counts as absent: it is checked
+  // again.
   const auto is_usable = [&] {
     std::error_code error;
     const fs::file_time_type written = fs::last_write_time(output, error);

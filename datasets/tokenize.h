@@ -5,8 +5,8 @@
 // Each part is a token file that gets its name when it is complete. The parts are then joined into
 // the output, and the folder is removed. A second call with the same input and tokenizer keeps the
 // parts whose checksums hold. All parts are discarded if the input (paths, sizes, modification
-// times), the tokenizer or the ends changed. Until the end, the parts take as much disk space as the
-// output.
+// times), the tokenizer or the ends changed. Until the end, the parts take as much disk space as
+// the output.
 //
 // The output depends on the documents, the tokenizer, the ends and `shard_tokens` alone, not on
 // threads, parts or interruptions. Where there are several files, the number of spelled control

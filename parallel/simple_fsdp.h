@@ -62,8 +62,8 @@ class Weights {
 struct GradientSum {
   at::Tensor tensor;  // [elements of the part] if `is_whole`, otherwise [stored elements]
   bool is_whole;      // of gradients that are reduced over neither shards nor replicas
-  // The microbatch is the last: its backward reduces the sum at once, and returns it as the gradient
-  // of the shard. REQUIRES: is_whole, or true.
+  // The microbatch is the last: its backward reduces the sum at once, and returns it as the
+  // gradient of the shard. REQUIRES: is_whole, or true.
   bool is_complete;
 };
 

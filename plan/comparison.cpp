@@ -1,6 +1,6 @@
 // Efficiency is the speed of a rank as a share of that of the first row with the same device, so it
-// shows what the larger number of ranks costs. The picture draws both axes by factors: there, a speed
-// in proportion to the ranks is a straight line of slope 1.
+// shows what the larger number of ranks costs. The picture draws both axes by factors: there, a
+// speed in proportion to the ranks is a straight line of slope 1.
 #include "plan/comparison.h"
 
 #include <fmt/format.h>

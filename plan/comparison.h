@@ -15,8 +15,8 @@ namespace rondo {
 std::string comparison_text(const std::vector<JobPlan>& plans, std::int64_t tokens);
 
 // Returns an SVG of tokens/s over ranks on logarithmic axes, a line for each device, beside the
-// line of its first plan's speed a rank. A plan that does not fit has a hollow point. The same plans
-// give the same bytes. REQUIRES: as above, and each device has at least two numbers of ranks.
+// line of its first plan's speed a rank. A plan that does not fit has a hollow point. The same
+// plans give the same bytes. REQUIRES: as above, and each device has at least two numbers of ranks.
 std::string scaling_svg(const std::vector<JobPlan>& plans);
 
 }  // namespace rondo

@@ -1,9 +1,9 @@
-// Coordinate descent: for one kind of setting after another (moves.h) the search takes the value that
-// is best, until no value of any kind is better. A way that does not fit is the better, the less
-// memory it takes; so a job that is far too large is led to ways that fit. The descent starts from
-// the best change of a single key, and then from the most promising of other layouts. It first
-// keeps the training as it is, with half of the plans, then allows moments in bf16, float8 and other
-// capacities of experts.
+// Coordinate descent: for one kind of setting after another (moves.h) the search takes the value
+// that is best, until no value of any kind is better. A way that does not fit is the better, the
+// less memory it takes; so a job that is far too large is led to ways that fit. The descent starts
+// from the best change of a single key, and then from the most promising of other layouts. It first
+// keeps the training as it is, with half of the plans, then allows moments in bf16, float8 and
+// other capacities of experts.
 //
 // Each better way is planned whole as soon as its estimate is there.
 #include "plan/search.h"
@@ -144,8 +144,8 @@ class Search {
     if (!consider(lean, true).fits()) consider(with_bf16_moments(lean), true);
   }
 
-  // Plans all changes of a single kind, the first of each kind first. Returns the best of those that
-  // keep the training.
+  // Plans all changes of a single kind, the first of each kind first. Returns the best of those
+  // that keep the training.
   Variant best_single() {
     std::vector<std::vector<Variant>> kinds;
     std::size_t most = 0;
@@ -314,8 +314,8 @@ class Search {
     list.push_back(way);
   }
 
-  // Shortens a list to `most` ways: all but two are the fastest, and two of the rest have the fewest
-  // flags.
+  // Shortens a list to `most` ways: all but two are the fastest, and two of the rest have the
+  // fewest flags.
   static void shorten(std::vector<Way>& list, std::size_t most) {
     constexpr std::size_t kSimple = 2;
     if (list.size() <= most || most < kSimple) {

@@ -1,8 +1,8 @@
 // Searches for faster ways to run a job, and for ways that fit if it does not fit. A way is a set
 // of changed keys. Each way that is returned was planned whole, so it fits by its own plan.
 //
-// The search is anytime and deterministic. For a job that does not fit, it begins with the ways that
-// take least memory. It takes changes of single keys next, then changes all keys together by
+// The search is anytime and deterministic. For a job that does not fit, it begins with the ways
+// that take least memory. It takes changes of single keys next, then changes all keys together by
 // coordinate descent, and reports each way that is better than all before. Its work is counted in
 // plans, so the result does not depend on the speed of the machine.
 #pragma once

@@ -1,5 +1,6 @@
 // A variant is a changed configuration. Its flags are the difference to the job's configuration, so
-// what is advised is what was planned. Settings that contradict a new memory policy are reset with it.
+// what is advised is what was planned. Settings that contradict a new memory policy are reset with
+// it.
 #include "plan/variants.h"
 
 #include <fmt/format.h>

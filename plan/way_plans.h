@@ -1,6 +1,7 @@
-// Plans of the ways that a search compares. A plan of a large model takes a second, and a search has
-// hundreds of ways. Layers are equal, so memory and time are linear in their number: plans of two
-// models with a few layers give a line. Ways that differ only in passes share traces. Single-threaded.
+// Plans of the ways that a search compares. A plan of a large model takes a second, and a search
+// has hundreds of ways. Layers are equal, so memory and time are linear in their number: plans of
+// two models with a few layers give a line. Ways that differ only in passes share traces.
+// Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ class WayPlans {
   WayEstimate estimate(const Variant& way);
   // Plans the way whole, if it is not yet.
   WayEstimate whole(const Variant& way);
-  // Returns other ways that the whole plan of a pipeline suggests: stages that take equally long, and
-  // a limit of pending microbatches if it does not fit.
+  // Returns other ways that the whole plan of a pipeline suggests: stages that take equally long,
+  // and a limit of pending microbatches if it does not fit.
   std::vector<Variant> suggestions(const Variant& way) const;
 
   bool is_over() const { return used() >= limit_; }

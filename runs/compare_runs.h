@@ -24,8 +24,8 @@ struct ConfigRow {
 };
 // Returns a row for every key of any run, sorted by key.
 std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs);
-// Returns the rows with different values; none if a run has no config.toml. The last row compares the
-// tokens of the last step, which follow from several keys and the number of ranks.
+// Returns the rows with different values; none if a run has no config.toml. The last row compares
+// the tokens of the last step, which follow from several keys and the number of ranks.
 std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs);
 
 // Medians over the lines after the warm-up, which is the first tenth, and at least one line if

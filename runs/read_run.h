@@ -1,5 +1,5 @@
-// Reads a run folder (docs/run_folder.md), which another user may have written. Only regular files are
-// read. Files other than the logs, and their lines, are bounded; names and texts are printable.
+// Reads a run folder (docs/run_folder.md), which another user may have written. Only regular files
+// are read. Files other than the logs, and their lines, are bounded; names and texts are printable.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ enum class CutLine { refused, left_out };
 // missing or cannot be read.
 RunLog read_run(const std::filesystem::path& folder, CutLine cut_line = CutLine::refused);
 
-// Returns the run folders of `paths`. Warns of each other path, which a pattern of the shell may have
-// matched. Throws for the first of them if fewer than `least` run folders are left.
+// Returns the run folders of `paths`. Warns of each other path, which a pattern of the shell may
+// have matched. Throws for the first of them if fewer than `least` run folders are left.
 std::vector<std::filesystem::path> run_folders(const std::vector<std::string>& paths, std::size_t least);
 
 // The parts of read_run.

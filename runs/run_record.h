@@ -36,7 +36,8 @@ struct RunRecord {
 };
 
 // Returns the JSON object of a text, or of the content of a file, with printable keys and strings.
-// Returns null if it is not an object. Throws Error(data) for what is no regular file, or too large.
+// Returns null if it is not an object. Throws Error(data) for what is no regular file, or too
+// large.
 nlohmann::ordered_json json_object(std::string_view text);
 nlohmann::ordered_json json_object_in(const std::filesystem::path& file);
 // Returns a string without quotes, and anything else as JSON.

@@ -4,7 +4,8 @@
 //
 //   enum class Numerics : std::uint8_t { exact, rounds };
 //   template <>
-//   inline constexpr auto kNamesOf<Numerics> = std::to_array<std::string_view>({"exact", "rounds"});
+//   inline constexpr auto kNamesOf<Numerics> = std::to_array<std::string_view>({"exact",
+//   "rounds"});
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 //
 // Texts are made printable, and cut at kMaxMessageBytes (support/printable.h).
 //
-// Thread-safe. A line reads `[3] 01-31 12:00:00 text`, a warning `[3] 01-31 12:00:00 warning: text`.
-// The number is the rank; it is absent before `set_log_rank`.
+// Thread-safe. A line reads `[3] 01-31 12:00:00 text`, a warning `[3] 01-31 12:00:00 warning:
+// text`. The number is the rank; it is absent before `set_log_rank`.
 #pragma once
 
 #include <string>

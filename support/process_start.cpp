@@ -36,9 +36,9 @@ void open_standard_streams() {
 // neighbours share a huge page.
 constexpr const char* kMallocTunables = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432";
 
-// libgomp's threads spin for milliseconds before they sleep. Where other work shares the cores, they
-// hold the core that the thread they wait for needs: a step of the debug model then takes 2 to 5
-// times longer than with this count, about 30 us. On idle cores the count makes no difference.
+// libgomp's threads spin for milliseconds before they sleep. Where other work shares the cores,
+// they hold the core that the thread they wait for needs: a step of the debug model then takes 2 to
+// 5 times longer than with this count, about 30 us. On idle cores the count makes no difference.
 constexpr const char* kSpins = "2000";
 
 }  // namespace

@@ -93,7 +93,8 @@ void show_ends(const TokenFile& file, const Tokenizer* tokenizer) {
                           special_tokens ? "; " + shown(*special_tokens, rondo->spelled()) : ""));
 }
 
-// Encodes the documents of text, only the first ones without options.verify, to count control tokens.
+// Encodes the documents of text, only the first ones without options.verify, to count control
+// tokens.
 void show_ends(Corpus& corpus, const Tokenizer& tokenizer, const InspectOptions& options) {
   std::string line = shown(document_ends(options.text.ends, tokenizer), &tokenizer);
   if (!tokenizer.control_tokens().empty()) {

@@ -1,6 +1,6 @@
 // Reads a folder of a model in the form of Hugging Face's transformers: config.json, and the
-// weights in model.safetensors, or in the shards that model.safetensors.index.json names, or without
-// both in all of model-00001-of-N.safetensors.
+// weights in model.safetensors, or in the shards that model.safetensors.index.json names, or
+// without both in all of model-00001-of-N.safetensors.
 //
 // Opening reads only the headers of the files. Weights are read on request. Matrices may be in 8 or
 // 4 bits (fp8_blocks.h, mxfp4_blocks.h) if config.json says so. Used by one thread at a time;
@@ -80,8 +80,8 @@ class Folder {
   // Throws, listing all problems, unless the tensors are exactly `parameters`: none missing or
   // unexpected, each of its shape. The dtype is F32, F16 or BF16; or F8_E4M3 (a matrix) or MXFP4
   // (experts), with scales. Tables of rotary frequencies, which old files contain, are accepted. So
-  // are layers for multi-token prediction, and of a model with tied embeddings a head that equals the
-  // embedding, which is read to compare them.
+  // are layers for multi-token prediction, and of a model with tied embeddings a head that equals
+  // the embedding, which is read to compare them.
   void check(std::span<const Parameter> parameters) const;
 
   // Returns a tensor. REQUIRES: a name that check() accepted.

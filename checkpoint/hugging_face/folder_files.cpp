@@ -1,5 +1,5 @@
-// Files come from strangers, so sizes are bounded, only regular files are read, and a name in an index may
-// not be a path.
+// Files come from strangers, so sizes are bounded, only regular files are read, and a name in an
+// index may not be a path.
 #include "checkpoint/hugging_face/folder_files.h"
 
 #include <fmt/format.h>

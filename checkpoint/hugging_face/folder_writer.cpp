@@ -37,8 +37,8 @@ fs::path without_trailing_slash(fs::path path) {
 }
 
 // Returns a tokenizer_config.json with `tokenizer_class` set. Without the class, or with one of a
-// model, transformers 5 rebuilds the tokenizer of the model type, whose split pattern may give other
-// ids. It names its own class TokenizersBackend, which transformers 4 lacks. Both load
+// model, transformers 5 rebuilds the tokenizer of the model type, whose split pattern may give
+// other ids. It names its own class TokenizersBackend, which transformers 4 lacks. Both load
 // PreTrainedTokenizerFast from tokenizer.json as it is.
 std::string tokenizer_config_json(nlohmann::json config) {
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
@@ -50,8 +50,8 @@ void copy_small_file(const fs::path& from, const fs::path& to) {
   if (fs::exists(from, missing)) replace_file(to, read_small_file(from), FileUse::output);
 }
 
-// Copies the files of a tokenizer. Only a tokenizer.json needs another class. Files of other formats
-// keep their tokenizer_config.json, whose auto_map names Python files of the same folder.
+// Copies the files of a tokenizer. Only a tokenizer.json needs another class. Files of other
+// formats keep their tokenizer_config.json, whose auto_map names Python files of the same folder.
 void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
   std::error_code missing;
   const bool is_folder = fs::is_directory(tokenizer, missing);

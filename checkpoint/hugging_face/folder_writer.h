@@ -1,6 +1,6 @@
 // Writes a folder of a model that Hugging Face's transformers loads without additions: config.json,
-// generation_config.json, the weights in model.safetensors or in shards with an index, and copies of
-// the tokenizer's files.
+// generation_config.json, the weights in model.safetensors or in shards with an index, and copies
+// of the tokenizer's files.
 //
 // The folder appears complete or not at all: it is written next to its final path as
 // ".NAME.tmp-PID-N" and renamed last. An unfinished writer removes the temporary folder; a killed

@@ -25,8 +25,8 @@ constexpr std::string_view kSplit = "aten.split_with_sizes.default";
 
 ValueId first_operand(const Node& node) { return operand(node, 0); }
 
-// Returns whether a gather can move up: its operand is made from its parameter on this rank, by nodes
-// whose other operands are made from parameters before any gather.
+// Returns whether a gather can move up: its operand is made from its parameter on this rank, by
+// nodes whose other operands are made from parameters before any gather.
 bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters,
                        const IdMap<bool>& of_parameters, const DefUse& def_use, NodeIndex start) {
   ValueId id = first_operand(graph.nodes[start]);

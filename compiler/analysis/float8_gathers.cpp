@@ -54,7 +54,8 @@ class Finder {
     if (count++ == 0) first = node(start).module;
   }
 
-  // Collects the nodes that quantize a value or a view of it. Returns true if nothing else reads it.
+  // Collects the nodes that quantize a value or a view of it. Returns true if nothing else reads
+  // it.
   bool collect(ValueId id, std::vector<Float8Reader>& readers) const {
     bool all = true;
     for (const NodeIndex i : def_use_.readers(id)) {

@@ -9,8 +9,8 @@
 //
 //   unshard           values that depend on parameters alone: gathers, casts; once for all
 //                     microbatches
-//   unshard_forward   the same and the forward of the first microbatch, which computes while weights
-//                     are gathered
+//   unshard_forward   the same and the forward of the first microbatch, which computes while
+//                     weights are gathered
 //   forward
 //   backward          the whole backward, or the next two (Qi et al., "Zero Bubble Pipeline
 //                     Parallelism", 2024, arXiv 2401.10241)

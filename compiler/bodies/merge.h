@@ -1,6 +1,6 @@
-// Merges two bodies into one graph: a forward and a backward of different microbatches, each of which
-// then computes while the other communicates, once passes/overlap_microbatches.cpp has ordered their
-// nodes; or a body and the one after it. Plain C++.
+// Merges two bodies into one graph: a forward and a backward of different microbatches, each of
+// which then computes while the other communicates, once passes/overlap_microbatches.cpp has
+// ordered their nodes; or a body and the one after it. Plain C++.
 #pragma once
 
 #include <string>

@@ -69,8 +69,8 @@ std::string unfit(const Tensor& tensor) {
   return "";
 }
 
-// Checks the inputs of a graph with segments. The batch may be on the host; state is where the graph
-// says.
+// Checks the inputs of a graph with segments. The batch may be on the host; state is where the
+// graph says.
 void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, bool of_batch,
                  c10::Device device) {
   if (graph.segments.empty()) return;

@@ -54,8 +54,8 @@ Placement addmm(const OnAxis& axis, std::size_t) {  // (sum or bias, a, b, ...)
   return sum_of(bias, contract(axis.operand(1), axis.operand(2), kMatrices));
 }
 
-// Multiplies rows by expert [R, K] by the matrices of the experts. A rank's rows for its own experts
-// are local.
+// Multiplies rows by expert [R, K] by the matrices of the experts. A rank's rows for its own
+// experts are local.
 Placement rows_by_expert(const Placement& a, const Placement& b, const Dims& dims) {
   if (b == sharded(0)) {
     if (a.kind == Kind::local || a.kind == Kind::zero) return a;

@@ -25,8 +25,8 @@
 //
 // Float8 products are cut in the same ways, with the scales of their pieces. Gathered rows with a
 // scale for each row are quantized piece by piece. A scale of the whole matrix needs all rows, so
-// such a gather stays whole. So does a gather of float8 rows: it has half the bytes, and the copy of
-// the products takes longer than what pieces hide.
+// such a gather stays whole. So does a gather of float8 rows: it has half the bytes, and the copy
+// of the products takes longer than what pieces hide.
 #include <fmt/format.h>
 
 #include <algorithm>

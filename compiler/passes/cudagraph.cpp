@@ -29,8 +29,8 @@ std::size_t wait_before_cuts(Graph& graph) {
     const NodeIndex start = def_use.maker(std::get<Use>(node.args.at(0)).value);
     const auto cut = std::upper_bound(cuts.begin(), cuts.end(), start);
     if (cut == cuts.end() || *cut > i) continue;
-    // Keeps the order of phases: a node before a forward node is in the forward, unless its start is
-    // in the backward of another microbatch.
+    // Keeps the order of phases: a node before a forward node is in the forward, unless its start
+    // is in the backward of another microbatch.
     node.phase = std::max(graph.nodes[start].phase, std::min(node.phase, graph.nodes[*cut].phase));
     stays[i] = false;
     moved.emplace_back(*cut, std::move(node));

@@ -9,8 +9,8 @@
 // f32 represents every bf16 and f16 number, and f64 every f32, so %1 has the numbers of %0, and one
 // rounding of them remains. A narrowing cast ends such a chain, since its readers read rounded
 // numbers. Sign and payload of a nan may differ. Some ops widen their operands themselves
-// (Op::widens): the optimizer reads gradients in the dtype of their products. So do sums of gradients
-// in the update, which are the sums over microbatches.
+// (Op::widens): the optimizer reads gradients in the dtype of their products. So do sums of
+// gradients in the update, which are the sums over microbatches.
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"

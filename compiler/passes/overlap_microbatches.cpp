@@ -8,8 +8,8 @@
 //   attention, start: to experts, gradients of experts, start: back, wait, experts, wait, ...
 //
 // Each of the two keeps its own order, which earlier passes have chosen, and is divided into items.
-// The order of the items of both is found by beam search: of all ways to run as many items, the best
-// ones are kept, by a bound of their ends. The clock is that of a plan (plan/clock.h).
+// The order of the items of both is found by beam search: of all ways to run as many items, the
+// best ones are kept, by a bound of their ends. The clock is that of a plan (plan/clock.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -171,9 +171,9 @@ std::array<Half, 2> divide(const Graph& graph) {
   return halves;
 }
 
-// Returns the rank of a way. It consists of the earliest possible end by the compute, by each lane and
-// by each half alone: the latest of these, and a small share of the others, which tells apart the ways
-// that wait for the same thing.
+// Returns the rank of a way. It consists of the earliest possible end by the compute, by each lane
+// and by each half alone: the latest of these, and a small share of the others, which tells apart
+// the ways that wait for the same thing.
 double rank_of(const Way& way, const std::array<Half, 2>& halves) {
   const double now = way.clock.now_s();
   double latest = now, sum = 0;

@@ -2,7 +2,7 @@
 // numbers and their scales, and each rank quantizes its own part.
 //
 //   A scale of rows, which are whole on a rank:
-//     %2: bf16[8,32] = all_gather(%1, 2, "tp")      %10, %11 = quantize_float8(%1, 1, 0, f8e4m3, true)
+//     %2: bf16[8,32] = all_gather(%1, 2, "tp")      %10, %11 = quantize_float8(%1, 1, 0, ...)
 //     %3 views %2 = wait_tensor(%2)             ->  %12: f8e4m3[8,32] = all_gather(%10, 2, "tp")
 //     %4, %5 = quantize_float8(%3, 1, 0, ...)       %14: f32[8,1] = all_gather(%11, 2, "tp")
 //
@@ -13,9 +13,9 @@
 //     %6 views %3 = t(%3)                           %15: f8e4m3[8,32] = all_gather(%13, 2, "tp")
 //     %7, %8 = quantize_float8(%6, 0, 0, ...)       %17: f8e4m3[32,8] = transpose_float8(%16)
 //
-// A maximum over ranks is exact, so the bits are those of the original. The maxima of all parameters
-// of a group are reduced at once, at the beginning of the graph: they are the maxima of the shards,
-// rounded as the shards are (rounding is monotonic).
+// A maximum over ranks is exact, so the bits are those of the original. The maxima of all
+// parameters of a group are reduced at once, at the beginning of the graph: they are the maxima of
+// the shards, rounded as the shards are (rounding is monotonic).
 //
 // A gather is left alone if it is also read in another precision, and if a rank does not have whole
 // rows, or whole blocks of 128 x 128. So is one whose rows and columns have different scales: two

@@ -16,11 +16,11 @@
 //                                                    new.w = %14 -> w
 //
 // A phase reloads what it reads, so a parameter is on the device three times a step, each time
-// briefly. A set is the tensors of a bucket in a phase. Two chains of sets go through a step, one of
-// forward and backward and one of updates, which run in the backward with an early step. The reloads
-// of a set start at the first reader of the set before it in its chain. The offloads of an update
-// start after it, and end after the update of the next bucket. So two sets of a chain are in flight,
-// as with the gathers of overlap_fsdp. Reloads and offloads use both directions of the bus.
+// briefly. A set is the tensors of a bucket in a phase. Two chains of sets go through a step, one
+// of forward and backward and one of updates, which run in the backward with an early step. The
+// reloads of a set start at the first reader of the set before it in its chain. The offloads of an
+// update start after it, and end after the update of the next bucket. So two sets of a chain are in
+// flight, as with the gathers of overlap_fsdp. Reloads and offloads use both directions of the bus.
 //
 // Scalars, buffers, and tensors that are not worth a transfer stay on the device.
 #include <fmt/format.h>

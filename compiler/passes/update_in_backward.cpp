@@ -8,9 +8,9 @@
 //     %9, ... = rondo.adamw([%0], ..., [%5], ...)    %6 = mm(...)
 //
 // An update comes right after its last operand, and after the last node that reads its old
-// parameters or moments: an earlier one could not overwrite them. The nodes of the update phase that
-// it reads come with it. So do the sums of squares of its gradients, or the gradients would live on.
-// An update that needs a result of the whole backward, such as the gradient norm, stays.
+// parameters or moments: an earlier one could not overwrite them. The nodes of the update phase
+// that it reads come with it. So do the sums of squares of its gradients, or the gradients would
+// live on. An update that needs a result of the whole backward, such as the gradient norm, stays.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 // A storage is live from the node that defines its first value to the last node that reads any view
 // of it. An operand of a collective is live until the wait. Storages of inputs belong to the caller
 // and are not planned. An update is planned in the memory of its input if the graph does not read
-// the input or, in host memory, no longer reads it. Results of the return node are live to the end. Offsets are multiples of the
-// device's alignment. Equal graphs have equal plans.
+// the input or, in host memory, no longer reads it. Results of the return node are live to the end.
+// Offsets are multiples of the device's alignment. Equal graphs have equal plans.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 // between nodes, which all groups share. Copies to the host and copies from it have a lane each.
 //
 // A hidden collective still takes multiprocessors and memory bandwidth from compute. Each byte that
-// it sends costs compute DeviceModel::contention bytes of memory traffic, whose time is added to the
-// step.
+// it sends costs compute DeviceModel::contention bytes of memory traffic, whose time is added to
+// the step.
 #pragma once
 
 #include <array>

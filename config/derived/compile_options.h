@@ -18,8 +18,8 @@ MemoryPolicy memory_policy(const JobConfig& config);
 // torchtitan.
 ReshardAfterForward reshard_after_forward(const JobConfig& config);
 
-// Returns the chunks of a loss; 0: the fewest that keep a chunk's logits at 1 GiB or below. nullopt:
-// losses are whole.
+// Returns the chunks of a loss; 0: the fewest that keep a chunk's logits at 1 GiB or below.
+// nullopt: losses are whole.
 std::optional<std::int64_t> loss_chunks(const JobConfig& config);
 
 // Returns the options for graphs that run on `device`.

@@ -183,8 +183,8 @@ void check_experts(const JobConfig& config, BrokenRules& broken) {
 
 // --- linear layers ---
 
-// Returns whether the filter names a module. The head's name is torchtitan's default, so it may name
-// none.
+// Returns whether the filter names a module. The head's name is torchtitan's default, so it may
+// name none.
 bool names_module(const JobConfig& config, const std::string& name) {
   const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
   return name == "output" || std::any_of(all.begin(), all.end(),

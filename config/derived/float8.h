@@ -1,6 +1,6 @@
 // Linear layers and products of experts that are computed in float8: torchtitan's model.converters,
-// quantize.linear.float8, quantize.linear.mx and quantize.grouped_mm.float8. The choice depends on the
-// model's sizes only, not on how ranks divide them.
+// quantize.linear.float8, quantize.linear.mx and quantize.grouped_mm.float8. The choice depends on
+// the model's sizes only, not on how ranks divide them.
 #pragma once
 
 #include <map>
@@ -20,11 +20,12 @@ std::optional<Float8Options> float8_options(const JobConfig& config);
 std::optional<Float8Options> float8_expert_options(const JobConfig& config);
 // Returns "blockwise" or "rowwise, emulated".
 std::string in_words(const Float8Options& options);
-// Returns the section of the linear layers' options: "quantize.linear.mx" or "quantize.linear.float8".
+// Returns the section of the linear layers' options: "quantize.linear.mx" or
+// "quantize.linear.float8".
 std::string float8_section(const JobConfig& config);
-// Returns the names of the weights of these layers. Leaves out modules named by filter_fqns, sizes that
-// are not multiples of float8_granule and, with auto_filter_small_kn, layers for which float8 is not
-// faster.
+// Returns the names of the weights of these layers. Leaves out modules named by filter_fqns, sizes
+// that are not multiples of float8_granule and, with auto_filter_small_kn, layers for which float8
+// is not faster.
 std::set<std::string> float8_weights(const JobConfig& config);
 // Returns the options of each weight of a linear layer or of experts that is computed in float8, by
 // its name.
@@ -33,8 +34,8 @@ std::map<std::string, Float8Options> float8_parameters(const JobConfig& config);
 // "experts". Omits a kind whose converter is not set.
 std::map<std::string, std::size_t> float8_products(const JobConfig& config);
 // Returns the rules that float8 breaks: parts of weights or tokens that are not multiples of
-// float8_granule, no layer left, two recipes for linear layers, or a name that names no module or no
-// experts. Names in quantize.linear.float8.filter_fqns may name no module (float8_warnings).
+// float8_granule, no layer left, two recipes for linear layers, or a name that names no module or
+// no experts. Names in quantize.linear.float8.filter_fqns may name no module (float8_warnings).
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees);
 // Returns "float8: blockwise, 28 of 29 linear layers; not output (named by
 // quantize.linear.float8.filter_fqns)", or "" without float8.

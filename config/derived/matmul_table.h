@@ -3,7 +3,8 @@
 //
 //   {"device": "NVIDIA H200",
 //    "products": [{"product": "mm(bf16[4096,4096],bf16[4096,6144]{1,4096})", "calls": 32,
-//                  "libtorch_us": 312.5, "us": 290.1, "algorithm": "130100:0:42.1c0024.0.0.0.0.0.0"}, ...]}
+//                  "libtorch_us": 312.5, "us": 290.1, "algorithm":
+//                  "130100:0:42.1c0024.0.0.0.0.0.0"}, ...]}
 //
 // "algorithm" is "" if LibTorch's own product was as fast. "calls" are per step; times are
 // microseconds per call.

@@ -10,7 +10,8 @@
 namespace rondo {
 
 // Return the paths of the data. The data set "text" of a folder without data/corpus is the one that
-// scripts/setup.sh has made beside the program. validation_path is "" for the documents held out of training.
+// scripts/setup.sh has made beside the program. validation_path is "" for the documents held out of
+// training.
 std::string training_path(const JobConfig& config);
 std::string validation_path(const JobConfig& config);
 // Returns all known names of data sets.

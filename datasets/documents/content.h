@@ -1,6 +1,6 @@
 // Hashes of what files hold. A few blocks stand for a file, so that the hash of terabytes takes
-// milliseconds. A file that was replaced or rewritten has other blocks; a change of a few bytes in a
-// large file may be missed.
+// milliseconds. A file that was replaced or rewritten has other blocks; a change of a few bytes in
+// a large file may be missed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace rondo {
 
 constexpr std::int64_t kContentBlockBytes = 4096;
 
-// Returns the part `index` of `count` parts of some blocks, which are divided as evenly as possible.
+// Returns the part `index` of `count` parts of some blocks, which are divided as evenly as
+// possible.
 inline std::int64_t share_of_blocks(std::int64_t blocks, std::size_t index, std::size_t count) {
   const auto before = [&](std::size_t i) {
     return static_cast<std::int64_t>(i) * blocks / static_cast<std::int64_t>(count);
@@ -24,8 +25,8 @@ inline std::int64_t share_of_blocks(std::int64_t blocks, std::size_t index, std:
 // FileError, and Error(data) if the file shrinks while it is read.
 std::uint64_t sampled_hash(const std::string& path, std::int64_t blocks);
 
-// Returns a hash of several files, which share the blocks. Reads evenly spaced ones if there are more
-// files than blocks.
+// Returns a hash of several files, which share the blocks. Reads evenly spaced ones if there are
+// more files than blocks.
 std::uint64_t sampled_hash(const std::vector<std::string>& paths, std::int64_t blocks);
 
 }  // namespace rondo

@@ -148,8 +148,8 @@ void Corpus::index_text(std::uint32_t file, std::string_view id) {
     ++skipped_empty_;
 }
 
-// Scans in chunks of 4 MiB. The next chunk begins with what may be the first part of a separator, and
-// the line break before it.
+// Scans in chunks of 4 MiB. The next chunk begins with what may be the first part of a separator,
+// and the line break before it.
 void Corpus::index_separated(std::uint32_t file, std::string_view id) {
   constexpr std::size_t kChunkBytes = std::size_t{4} << 20, kLineBreakBytes = 2;
   reader_.open(file);

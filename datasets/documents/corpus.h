@@ -2,12 +2,12 @@
 //
 // A file is one document (text; with a separator, the documents between its occurrences), one
 // document per line (JSON lines: objects with a string field, by default "text"), one document per
-// row (tables: that is the name of a column), or a packed corpus (*.packed). Each but a table may be
-// compressed (text_file.h); its documents are those of the decompressed file. Text files with a NUL
-// in their first 8 KiB are binary and skipped. Empty documents and blank lines are skipped too. A
-// bad record, which is a line that is no such object, or a null of a table, is an error, or skipped
-// and counted by its reason. The ids of the other lines and rows are the same. A table has the
-// documents of its rows as JSON lines.
+// row (tables: that is the name of a column), or a packed corpus (*.packed). Each but a table may
+// be compressed (text_file.h); its documents are those of the decompressed file. Text files with a
+// NUL in their first 8 KiB are binary and skipped. Empty documents and blank lines are skipped too.
+// A bad record, which is a line that is no such object, or a null of a table, is an error, or
+// skipped and counted by its reason. The ids of the other lines and rows are the same. A table has
+// the documents of its rows as JSON lines.
 //
 // Format of *.packed, which is indexed by reading its head alone:
 //   rondo corpus 1\n
@@ -34,8 +34,8 @@
 namespace rondo {
 
 struct Document {
-  // stable_hash of the id: the path below the named folder, in JSONL followed by ":<line>", in tables
-  // by ":<row>", between separators by ":<number>", from 1.
+  // stable_hash of the id: the path below the named folder, in JSONL followed by ":<line>", in
+  // tables by ":<row>", between separators by ":<number>", from 1.
   std::uint64_t id_hash = 0;
   std::uint32_t file = 0;
   std::int64_t offset = 0;        // of its stored bytes in the decompressed file; in a table its row

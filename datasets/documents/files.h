@@ -3,8 +3,8 @@
 // - Folders are read recursively. Symlinks are followed. A folder that was visited is not entered
 //   again, so loops end. Names that begin with '.' are skipped, and so are sockets, pipes
 //   and devices.
-// - Unfinished files (*.incomplete, *.tmp, *.part, *.swp, *.lock, *.bak, *~) are skipped unless they
-//   are named themselves.
+// - Unfinished files (*.incomplete, *.tmp, *.part, *.swp, *.lock, *.bak, *~) are skipped unless
+//   they are named themselves.
 // - A glob has *, ? and [...], none of which matches a '/'. A matching folder is read recursively.
 // - An existing name is taken literally, even if it contains glob characters. A comma always
 //   separates entries.

@@ -1,7 +1,7 @@
 // One table of signatures, one of suffixes, and one of names and next actions. Order: signatures of
 // binary formats, byte order marks, suffixes that promise a text format, NUL bytes, JSON by its
-// first lines, suffixes of CSV and JSON, prose. JSON needs whole lines, so up to 1 MiB of a file that
-// begins with '{' is read. A line that is cut there counts as an object if it is one so far.
+// first lines, suffixes of CSV and JSON, prose. JSON needs whole lines, so up to 1 MiB of a file
+// that begins with '{' is read. A line that is cut there counts as an object if it is one so far.
 #include "datasets/documents/format.h"
 
 #include <fmt/format.h>

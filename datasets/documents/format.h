@@ -24,7 +24,8 @@ enum class FileFormat {
   megatron,
   datatrove,
   llmc,
-  // Read as JSON lines, or as text in a folder of text: lines of objects, the first without the key.
+  // Read as JSON lines, or as text in a folder of text: lines of objects, the first without the
+  // key.
   json_lines,
   // Not read. `refuse` names the next action.
   json,  // one JSON value
@@ -61,8 +62,8 @@ struct Recognised {
 // lines. Throws Error(data) when the file cannot be read or decompressed.
 Recognised recognise(const std::string& path, std::string_view text_key);
 
-// Returns the format of text that begins with `head`. `whole`: nothing follows. `name`: of the file,
-// without a suffix of compression.
+// Returns the format of text that begins with `head`. `whole`: nothing follows. `name`: of the
+// file, without a suffix of compression.
 FileFormat recognise_head(std::string_view head, bool whole, std::string_view name,
                           std::string_view text_key);
 

@@ -31,7 +31,8 @@ enum class JsonLine { invalid, object, has_text };
 // `cut`: the line goes on. It is then an object if it is one so far.
 JsonLine examine_json_line(std::string_view line, std::string_view key, bool cut);
 
-// Returns whether the text is JSON objects, which may have several lines each. `cut`: the text goes on.
+// Returns whether the text is JSON objects, which may have several lines each. `cut`: the text goes
+// on.
 bool are_json_objects(std::string_view text, bool cut);
 
 // Returns the keys of a line's object, at most ten, as "a", "b"; "" if it is not an object.

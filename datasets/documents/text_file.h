@@ -1,6 +1,7 @@
 // Reads a text file that may be compressed, by its first bytes or the suffix of its name: gzip
-// (*.gz, RFC 1952, by zlib), Zstandard (*.zst, *.zstd, RFC 8878, by libzstd). Consecutive members or
-// frames are one text; zeros behind a member of gzip are padding. Any other file is read as it is.
+// (*.gz, RFC 1952, by zlib), Zstandard (*.zst, *.zstd, RFC 8878, by libzstd). Consecutive members
+// or frames are one text; zeros behind a member of gzip are padding. Any other file is read as it
+// is.
 //
 // Offsets and sizes are bytes of text. A compressed file is decompressed from its beginning up to
 // the requested offset, so only ascending reads are fast. Memory is some hundred KiB; for Zstandard

@@ -1,5 +1,6 @@
-// Reads Arrow IPC one record batch at a time; of a file only the text column. Batches come in order,
-// and an earlier row begins the file again: dictionaries of a stream may grow from batch to batch.
+// Reads Arrow IPC one record batch at a time; of a file only the text column. Batches come in
+// order, and an earlier row begins the file again: dictionaries of a stream may grow from batch to
+// batch.
 //
 // Arrow does not check the offsets in a batch. Strings are checked as bytes, since text need not be
 // UTF-8.

@@ -1,7 +1,7 @@
 // Reads Parquet by columns, not by Arrow arrays: the physical type of strings of all widths, of
 // bytes and of dictionaries is one, and pages stream. The memory is that of the pages in use, so a
-// row group of any size is read. Definition levels mark nulls. Checksums of pages are verified where
-// the file has them.
+// row group of any size is read. Definition levels mark nulls. Checksums of pages are verified
+// where the file has them.
 #include <arrow/util/compression.h>
 #include <fmt/format.h>
 #include <parquet/column_reader.h>

@@ -1,7 +1,7 @@
 // Loads librondo_arrow.so from the folder of the program, from the folder above it, where the
 // programs of the tests find it, or from the lib/ of an installed program. RTLD_LOCAL keeps Arrow's
-// symbols apart from LibTorch's. The library stays loaded. It sees a file as TableFile, so reads are
-// patient as those of all data files, and its messages get the file's name here.
+// symbols apart from LibTorch's. The library stays loaded. It sees a file as TableFile, so reads
+// are patient as those of all data files, and its messages get the file's name here.
 #include "datasets/tables/text_table.h"
 
 #include <dlfcn.h>

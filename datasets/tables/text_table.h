@@ -31,8 +31,8 @@ class TextTable {
   virtual ~TextTable() = default;
 
   // Returns row `row` (>= 0), or nullopt behind the last. The text is valid until the next call.
-  // Fast in ascending order. Row groups of Parquet are found at once; a row of one, or of Arrow IPC,
-  // is found from the beginning. Memory: some pages of a row group, or one record batch.
+  // Fast in ascending order. Row groups of Parquet are found at once; a row of one, or of Arrow
+  // IPC, is found from the beginning. Memory: some pages of a row group, or one record batch.
   // Throws Error(data) naming file and row group or record batch when they are damaged.
   virtual std::optional<TableRow> read(std::int64_t row) = 0;
 

@@ -1,9 +1,9 @@
 // A source of training tokens: documents of token ids, each with a length and a hash of its id.
 //
-// If a byte is a token, text is tokenized as it is read. For other tokenizers it is first written to
-// a token file. Both put the tokens of DocumentEnds before and after each document. A document of a
-// token file is its stored ids; nothing is added. The program that writes the file decides about
-// separators.
+// If a byte is a token, text is tokenized as it is read. For other tokenizers it is first written
+// to a token file. Both put the tokens of DocumentEnds before and after each document. A document
+// of a token file is its stored ids; nothing is added. The program that writes the file decides
+// about separators.
 //
 // A source is used by one thread at a time.
 #pragma once

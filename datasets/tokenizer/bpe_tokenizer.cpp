@@ -1,5 +1,5 @@
-// Splits a text into valid and invalid UTF-8, then at added tokens. Normalizes what is between them,
-// splits it at the normalized added tokens, and the rest into words, as the reference does.
+// Splits a text into valid and invalid UTF-8, then at added tokens. Normalizes what is between
+// them, splits it at the normalized added tokens, and the rest into words, as the reference does.
 // encode() is const and thread-safe: each call borrows a workspace from a pool, so there are never
 // more workspaces than concurrent calls.
 #include "datasets/tokenizer/bpe_tokenizer.h"

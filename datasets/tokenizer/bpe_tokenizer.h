@@ -9,10 +9,10 @@
 // A byte or character without a token is dropped, as in the reference, and counted.
 //
 // The reference accepts valid UTF-8 only. Here each run of valid UTF-8 is encoded as a separate
-// text, and each run of invalid bytes as one word of bytes: those of ByteLevel, or of byte_fallback.
-// decode(encode(x)) == x for a vocabulary with all bytes, unless the normalizer or the pre_tokenizer
-// adds, changes or removes text. A space that SentencePiece's models put before a text is not
-// decoded.
+// text, and each run of invalid bytes as one word of bytes: those of ByteLevel, or of
+// byte_fallback. decode(encode(x)) == x for a vocabulary with all bytes, unless the normalizer or
+// the pre_tokenizer adds, changes or removes text. A space that SentencePiece's models put before a
+// text is not decoded.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A key is resolved alone where a token file is checked, because a token file needs no EOS. "auto" of
-// one end depends on the other end only where both name the same token.
+// A key is resolved alone where a token file is checked, because a token file needs no EOS. "auto"
+// of one end depends on the other end only where both name the same token.
 #include "datasets/tokenizer/document_ends.h"
 
 #include <fmt/format.h>

@@ -22,16 +22,16 @@ struct EndNames {
 
 // Returns the ends that the keys name. An "auto" end is EOS. An "auto" begin is BOS, unless
 // add_bos_token is false. Neither repeats the other: where BOS equals EOS, one separator is between
-// two documents. Throws Error(data) for a name that is not one token of the tokenizer, and when an "auto" end has no
-// EOS.
+// two documents. Throws Error(data) for a name that is not one token of the tokenizer, and when an
+// "auto" end has no EOS.
 DocumentEnds document_ends(const EndNames& names, const Tokenizer& tokenizer);
 
 // Returns whether the ends are BOS and EOS, where the tokenizer has them: those of token files of
 // earlier versions.
 bool is_standard(const DocumentEnds& ends, const Tokenizer& tokenizer);
 
-// Throws Error(data), which begins with `place`, unless a token file with the ends `stored` is as the
-// keys say. "auto" accepts all.
+// Throws Error(data), which begins with `place`, unless a token file with the ends `stored` is as
+// the keys say. "auto" accepts all.
 void check_ends(const std::string& place, const DocumentEnds& stored, const EndNames& names,
                 const Tokenizer& tokenizer);
 

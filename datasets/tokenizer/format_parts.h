@@ -32,8 +32,8 @@ inline bool has_many_problems(const JsonView& view) { return view.source().probl
 // Marks `id` as a token's. Returns false if it is another token's already.
 bool claim_id(std::int32_t id, TokenizerFile& file);
 
-// Gives `id` to the token `name`, which adds `bytes` to decoded text. Returns false if the id or the
-// name is another token's already.
+// Gives `id` to the token `name`, which adds `bytes` to decoded text. Returns false if the id or
+// the name is another token's already.
 bool claim_token(std::int32_t id, const std::string& name, std::string_view bytes, TokenizerFile& file,
                  Vocabulary& ids);
 

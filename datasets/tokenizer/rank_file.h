@@ -1,8 +1,8 @@
 // Reads files of ranks, which the package tiktoken writes: tiktoken.model, tokenizer.model of Llama
 // 3 and 4, *.tiktoken. A line for each token has its bytes in base64 and its rank, which is its id.
 //
-// The ids are those of tiktoken's encode(text, allowed_special="all"). Of all neighbours those merge
-// whose bytes together have the lowest rank, the leftmost first.
+// The ids are those of tiktoken's encode(text, allowed_special="all"). Of all neighbours those
+// merge whose bytes together have the lowest rank, the leftmost first.
 #pragma once
 
 #include <cstdint>

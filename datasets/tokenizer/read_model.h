@@ -10,8 +10,8 @@ namespace rondo {
 // file.stages are read. Removes a last stage of Kind::bytes if the model encodes bytes itself.
 Vocabulary read_model(const JsonView& model, TokenizerFile& file);
 
-// Reads `added_tokens`, and adds them to `ids`. Without `checks_ids`, because the model has problems,
-// reports problems only. REQUIRES: read_model was called.
+// Reads `added_tokens`, and adds them to `ids`. Without `checks_ids`, because the model has
+// problems, reports problems only. REQUIRES: read_model was called.
 void read_added_tokens(const JsonView& tokens, bool checks_ids, Vocabulary& ids, TokenizerFile& file);
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
 // SentencePiece has no list of merges: neighbours merge whose text together is a piece, the highest
 // score first, the leftmost of equal ones. Here each way to write a piece as two symbols is a merge
-// with the rank of the piece's score. A symbol is a piece or a single character. A character that is
-// no piece has no id and cannot merge, so a piece that it would be part of is refused. There is one
-// exception: with byte_fallback an ASCII character is its byte's piece.
+// with the rank of the piece's score. A symbol is a piece or a single character. A character that
+// is no piece has no id and cannot merge, so a piece that it would be part of is refused. There is
+// one exception: with byte_fallback an ASCII character is its byte's piece.
 //
 // USER_DEFINED pieces are found in normalized text before anything merges: they are added tokens.
 #include "datasets/tokenizer/sentencepiece.h"

@@ -1,5 +1,5 @@
-// Reads tekken.json, the tokenizer file of Mistral AI's package mistral-common. The ids are those of
-// Tekkenizer.encode(text, bos=False, eos=False): text never becomes a special token.
+// Reads tekken.json, the tokenizer file of Mistral AI's package mistral-common. The ids are those
+// of Tekkenizer.encode(text, bos=False, eos=False): text never becomes a special token.
 #pragma once
 
 #include "datasets/tokenizer/format_parts.h"

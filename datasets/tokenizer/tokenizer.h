@@ -32,17 +32,18 @@ class Tokenizer {
   // Returns the token with this text; nullopt if there is none.
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
   virtual std::string text_of(std::int32_t id) const = 0;  // REQUIRES an id of the tokenizer
-  // Appends the ids of `text`, without BOS and EOS. Returns how many control tokens the text spells.
+  // Appends the ids of `text`, without BOS and EOS. Returns how many control tokens the text
+  // spells.
   virtual std::int64_t encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
-  // Appends the bytes of `ids`, which go on with the text in `out`: where that is empty they begin a
-  // text. BOS and EOS of the byte tokenizer have no bytes. Throws Error(data) for an unknown id.
+  // Appends the bytes of `ids`, which go on with the text in `out`: where that is empty they begin
+  // a text. BOS and EOS of the byte tokenizer have no bytes. Throws Error(data) for an unknown id.
   virtual void decode(std::span<const std::int32_t> ids, std::string& out) const = 0;
   // Returns how many bytes or characters of all encoded texts had no token and were dropped.
   virtual std::int64_t dropped() const { return 0; }
 };
 
-// Ids 0..255 are the bytes. 256 is BOS and 257 is EOS, with the names <bos> and <eos>, which no text
-// spells.
+// Ids 0..255 are the bytes. 256 is BOS and 257 is EOS, with the names <bos> and <eos>, which no
+// text spells.
 class ByteTokenizer final : public Tokenizer {
  public:
   std::string name() const override { return "byte"; }

@@ -46,8 +46,8 @@ void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fi
     if (!unknown.raw().is_null()) unknown.refuse("no field of this rope_type");
 }
 
-// What the fields of a file say of the rotation. transformers 4 and 5 would compute two models of two
-// fields that differ.
+// What the fields of a file say of the rotation. transformers 4 and 5 would compute two models of
+// two fields that differ.
 class RopeStatements {
  public:
   RopeStatements(const RopeScaling& scaling, const Fields& fields, std::vector<std::string>& problems)
@@ -55,7 +55,8 @@ class RopeStatements {
     names_.push_back({"rope_theta", "rope_theta"});
   }
 
-  // `prefix`: of the places of these sizes. Reports sizes that an earlier call has with another value.
+  // `prefix`: of the places of these sizes. Reports sizes that an earlier call has with another
+  // value.
   void add(const std::string& prefix, const FieldValues& sizes) {
     const auto factor = sizes.find("rope_scaling_factor");
     const bool is_scaled = factor != sizes.end() && factor->second != FieldValue(1.0);

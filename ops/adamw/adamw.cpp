@@ -1,5 +1,5 @@
-// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes. Draws of
-// stochastic rounding are computed in a loop of their own, for a block of neighbours at a time.
+// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes. Draws
+// of stochastic rounding are computed in a loop of their own, for a block of neighbours at a time.
 #include "ops/adamw/adamw.h"
 
 #include <torch/library.h>

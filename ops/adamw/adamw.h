@@ -23,11 +23,11 @@
 // the bits of LibTorch's CPU kernel (_fused_adamw_ with AVX2 or AVX-512). The exception is the last
 // ulp of exp_avg_sq in elements at the end of a tensor that do not fill a vector there.
 //
-// `rounding` says how results become bf16. Empty: to nearest. Then an element does not change if its
-// change is below 1 / 512 of it, as are most updates of a parameter, and the decay of an exp_avg_sq
-// with beta2 = 0.999. Otherwise stochastically, which keeps such changes in the mean: five integers
-// for each tensor, the members of RoundingDraws (ops/random/stochastic_rounding.h) in their order.
-// Results in f32 and f64 have the same bits in either way.
+// `rounding` says how results become bf16. Empty: to nearest. Then an element does not change if
+// its change is below 1 / 512 of it, as are most updates of a parameter, and the decay of an
+// exp_avg_sq with beta2 = 0.999. Otherwise stochastically, which keeps such changes in the mean:
+// five integers for each tensor, the members of RoundingDraws (ops/random/stochastic_rounding.h) in
+// their order. Results in f32 and f64 have the same bits in either way.
 //
 // Throws Error(internal) for other shapes or dtypes. Has no autograd formula.
 #pragma once

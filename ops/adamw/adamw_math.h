@@ -78,8 +78,8 @@ RONDO_DEVICE inline double fused(double a, double b, double c) { return fma(a, b
 RONDO_DEVICE inline float root(float x) { return sqrtf(x); }
 RONDO_DEVICE inline double root(double x) { return sqrt(x); }
 
-// `scaled` is the gradient divided by gradient_scale. A caller may omit a division by 1, which keeps
-// every bit.
+// `scaled` is the gradient divided by gradient_scale. A caller may omit a division by 1, which
+// keeps every bit.
 template <class Real>
 RONDO_DEVICE inline ElementIn<Real> updated(const FactorsIn<Real>& f, ElementIn<Real> old, Real scaled) {
   const Real g = fused(old.parameter, f.added, scaled);

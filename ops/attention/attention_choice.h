@@ -4,8 +4,8 @@
 // The first kernel that supports the case, in this order:
 //
 //   cudnn      bf16, causal. Not with debug.deterministic, because its backward adds atomically.
-//              Documents, chunks and windows on Hopper, in a build with nvidia-cudnn-frontend; short
-//              documents go to `direct`.
+//              Documents, chunks and windows on Hopper, in a build with nvidia-cudnn-frontend;
+//              short documents go to `direct`.
 //   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows
 //              are arguments. Documents and chunks are sequences: narrower values are widened, and
 //              short documents go to `direct`. Rows whose queries form one or two runs take one

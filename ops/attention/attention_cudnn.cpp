@@ -1,9 +1,9 @@
-// A graph describes tensors by sizes and strides, and a plan executes it on pointers. Plans are kept
-// by all that describes a graph, for the lifetime of the process.
+// A graph describes tensors by sizes and strides, and a plan executes it on pointers. Plans are
+// kept by all that describes a graph, for the lifetime of the process.
 //
-// Sequences are cuDNN's ragged batch: one entry of the batch per sequence, as long as a row at most,
-// with its length, and the index of its first element in each tensor. Scores are [B * T, H] there,
-// because cuDNN sizes its memory by the number of tokens in this layout alone.
+// Sequences are cuDNN's ragged batch: one entry of the batch per sequence, as long as a row at
+// most, with its length, and the index of its first element in each tensor. Scores are [B * T, H]
+// there, because cuDNN sizes its memory by the number of tokens in this layout alone.
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include "ops/attention/attention_cudnn.h"

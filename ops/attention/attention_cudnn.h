@@ -16,8 +16,8 @@ namespace rondo {
 bool has_cudnn_graphs();
 
 // The sequences of queries and of keys, as borders [N + 1] in int32 over those of all rows. No
-// sequence crosses a row, and the tails repeat B * T and B * S. The last query of a sequence has the
-// position of its last key.
+// sequence crosses a row, and the tails repeat B * T and B * S. The last query of a sequence has
+// the position of its last key.
 struct AttentionSequences {
   at::Tensor of_queries, of_keys;
 };

@@ -2,13 +2,13 @@
 // supports.
 //
 // Note [Short documents]. There can be as many documents as tokens, and shapes do not tell their
-// number. Flash and cuDNN launch blocks for each sequence, and flash's backward stores 128 additional
-// rows of fp32 sums for each. For 8,192 tokens and as many sequences, these are 16.8 million blocks
-// and 17 GB (32 heads of 128). So they get at most most_sequences() sequences. A document of
-// short_document() tokens or more is one sequence; there cannot be many of them. The short
-// documents between them form one sequence; its results are wrong, and `direct` overwrites them.
-// That leaves 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums. A launch takes
-// 65,535 sequences, so from 4.2 million tokens on, longer documents count as short.
+// number. Flash and cuDNN launch blocks for each sequence, and flash's backward stores 128
+// additional rows of fp32 sums for each. For 8,192 tokens and as many sequences, these are 16.8
+// million blocks and 17 GB (32 heads of 128). So they get at most most_sequences() sequences. A
+// document of short_document() tokens or more is one sequence; there cannot be many of them. The
+// short documents between them form one sequence; its results are wrong, and `direct` overwrites
+// them. That leaves 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums. A launch
+// takes 65,535 sequences, so from 4.2 million tokens on, longer documents count as short.
 #include "ops/attention/attention_library.h"
 
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -107,10 +107,10 @@ struct Run {
   Tensor part_of(const Tensor& x_BHT) const { return x_BHT.narrow(2, first, length); }
 };
 
-// Note [Runs of queries]: flash and cuDNN align the last query of a sequence with its last key. So a
-// run of queries at positions [s, e) of a row is a separate call, with the keys in order. The parts
-// of documents before e are sequences. The keys from e on are a sequence without queries, with zero
-// gradients.
+// Note [Runs of queries]: flash and cuDNN align the last query of a sequence with its last key. So
+// a run of queries at positions [s, e) of a row is a separate call, with the keys in order. The
+// parts of documents before e are sequences. The keys from e on are a sequence without queries,
+// with zero gradients.
 std::vector<Run> runs_of(const Operands& in) {
   const Tensor borders = in.borders ? merged_borders(in) : Tensor();
   if (!in.query_positions) return {{0, in.tokens(), borders, borders}};

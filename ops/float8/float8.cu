@@ -220,8 +220,8 @@ __global__ void __launch_bounds__(kThreads)
     parts[blockIdx.y * in.width + first + thread] = most.row(thread);
 }
 
-// A block transposes a tile of bytes. Rows of the tile are one byte more than 128 apart, so that the
-// eight threads that write one row read different banks.
+// A block transposes a tile of bytes. Rows of the tile are one byte more than 128 apart, so that
+// the eight threads that write one row read different banks.
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const std::int64_t rows, const std::int64_t columns, const std::uint8_t* x,
                      std::uint8_t* to, const bool aligned_rows, const bool aligned_columns) {

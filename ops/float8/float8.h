@@ -6,8 +6,8 @@
 //     x [M, K], dense rows or dense columns, f32, bf16 or, on the CPU, f64. values [M, K] are
 //     contiguous and of `dtype`: float8_e4m3fn or float8_e5m2. Each block of x has a scale, f32,
 //     such that x is about value times scale. The largest magnitude of a block becomes the largest
-//     number of dtype or, with power_of_two, at least half of it. A nan becomes the NaN 0x7f; a block
-//     with an infinity has no numbers.
+//     number of dtype or, with power_of_two, at least half of it. A nan becomes the NaN 0x7f; a
+//     block with an infinity has no numbers.
 //
 //       block            scales          layout
 //       whole            [1, 1]
@@ -18,30 +18,30 @@
 //
 //     Whole is 0. M and K are multiples of the block. Blocks of 128 are those of the DeepSeek-V3
 //     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole and 128 x
-//     128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each transposed; values
-//     are [E, M, K], and E is the first size of the scales, too.
+//     128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each transposed;
+//     values are [E, M, K], and E is the first size of the scales, too.
 //
 //     1 x 32 is MXFP8 of the OCP Microscaling Formats (MX) Specification (v1.0, 2023, section 6.3):
-//     dtype is float8_e4m3fn, power_of_two is true, and a scale is 2^(e - 8) for a largest magnitude
-//     in [2^e, 2^(e + 1)), at least 2^-126. Numbers above 448 times the scale saturate. A block with a
-//     nan or an infinity has no numbers.
+//     dtype is float8_e4m3fn, power_of_two is true, and a scale is 2^(e - 8) for a largest
+//     magnitude in [2^e, 2^(e + 1)), at least 2^-126. Numbers above 448 times the scale saturate. A
+//     block with a nan or an infinity has no numbers.
 //
 //   rondo::quantize_float8_runs(Tensor x, Tensor ends, int block_columns)
 //       -> (Tensor values, Tensor scales)
 //     The rows of a grouped product (ops/grouped_mm/grouped_mm.h), as by quantize_float8 with 1 x
-//     block_columns, 0 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be 0.
-//     ends int32 [E] is non-decreasing and at most N. Rows after the last end may hold anything: their
-//     values are 0 and their scales 1. Scales are row-major.
+//     block_columns, 0 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be
+//     0. ends int32 [E] is non-decreasing and at most N. Rows after the last end may hold anything:
+//     their values are 0 and their scales 1. Scales are row-major.
 //
 //   rondo::float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype,
 //                    bool fast_accumulation, bool emulate) -> Tensor
 //     a [M, K] and b [N, K] with their scales, as above; not both float8_e5m2, nor both with scales
-//     of 128 x 128. Scales of 1 x 32 are emulated only. Returns a times the transpose of b, [M, N] of
-//     `dtype`: bf16 or f32, on the CPU f64. `fast_accumulation`: the GPU may accumulate with fewer
-//     bits. `emulate`: the dequantized matrices are multiplied in f32 (f64 for f64), on any device.
-//     Otherwise the GPU must have float8 products: compute capability 8.9, or 9.0 for blocks of 128
-//     (float8_e4m3fn only) and for scales of rows with f32 results or float8_e5m2. K and N are then
-//     multiples of 16.
+//     of 128 x 128. Scales of 1 x 32 are emulated only. Returns a times the transpose of b, [M, N]
+//     of `dtype`: bf16 or f32, on the CPU f64. `fast_accumulation`: the GPU may accumulate with
+//     fewer bits. `emulate`: the dequantized matrices are multiplied in f32 (f64 for f64), on any
+//     device. Otherwise the GPU must have float8 products: compute capability 8.9, or 9.0 for
+//     blocks of 128 (float8_e4m3fn only) and for scales of rows with f32 results or float8_e5m2. K
+//     and N are then multiples of 16.
 #pragma once
 
 #include <ATen/core/Tensor.h>

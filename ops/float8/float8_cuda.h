@@ -19,8 +19,8 @@ struct Float8Source {
   std::int64_t stride;  // elements from row to row, or from column to column
   // A stack of matrices without gaps: of dense columns, and a scale is a row's.
   std::int64_t matrices = 1;
-  // On the device; nullptr: all rows. Rows from it on are not read: values are 0, scales 1. Only for
-  // dense rows that have a scale each.
+  // On the device; nullptr: all rows. Rows from it on are not read: values are 0, scales 1. Only
+  // for dense rows that have a scale each.
   const std::int32_t* rows_end = nullptr;
 };
 

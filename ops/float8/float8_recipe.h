@@ -7,9 +7,10 @@
 
 namespace rondo {
 
-// The first three are torchao's (torchao/float8/config.py). `blockwise` is from the DeepSeek-V3 report
-// (2024, arXiv 2412.19437, section 3.3). `mxfp8_cublas` is torchao's name (torchao/prototype/mx_formats)
-// for MXFP8 of the OCP Microscaling Formats (MX) Specification (v1.0, 2023).
+// The first three are torchao's (torchao/float8/config.py). `blockwise` is from the DeepSeek-V3
+// report (2024, arXiv 2412.19437, section 3.3). `mxfp8_cublas` is torchao's name
+// (torchao/prototype/mx_formats) for MXFP8 of the OCP Microscaling Formats (MX) Specification
+// (v1.0, 2023).
 enum class Float8Recipe : std::uint8_t {
   tensorwise,          // one per matrix; gradients are E5M2
   rowwise,             // one per row of an operand, powers of two

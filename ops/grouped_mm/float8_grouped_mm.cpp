@@ -105,8 +105,8 @@ std::tuple<Tensor, Tensor> pad_runs_result(const Tensor& x, const Tensor& ends) 
           at::empty(ends.sizes(), ends.options())};
 }
 
-// Run e begins at block begin / 128 + e, rounded down. So it ends before the next run begins, and no
-// position depends on a sum over the runs before it.
+// Run e begins at block begin / 128 + e, rounded down. So it ends before the next run begins, and
+// no position depends on a sum over the runs before it.
 std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends) {
   auto result = pad_runs_result(x, ends);
   const auto& [padded, padded_ends] = result;

@@ -15,8 +15,8 @@
 //     multiples of 16, and there are less than 1,024 runs.
 //
 //   rondo::pad_runs(Tensor x, Tensor ends) -> (Tensor padded, Tensor padded_ends)
-//     Copies runs of rows so that each begins at a multiple of 128, with rows of zeros between them:
-//     the operand of products whose scales are of 128 rows of a run. x [N, K] has dense rows.
+//     Copies runs of rows so that each begins at a multiple of 128, with rows of zeros between
+//     them: the operand of products whose scales are of 128 rows of a run. x [N, K] has dense rows.
 //     padded [P, K] is contiguous: P is 128 (N / 128 + E), where N / 128 is rounded down. Run e of
 //     padded_ends int32 [E] ends where run e + 1 begins, so zeros are part of it.
 #pragma once

@@ -1,5 +1,5 @@
-// float8_grouped_mm on CUDA: LibTorch's kernel for Hopper, or the emulated product. The kernel leaves
-// the rows after the last end unset, so they are zeroed here.
+// float8_grouped_mm on CUDA: LibTorch's kernel for Hopper, or the emulated product. The kernel
+// leaves the rows after the last end unset, so they are zeroed here.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/_scaled_grouped_mm.h>
 #include <fmt/format.h>

@@ -12,9 +12,9 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Quantizes both operands and multiplies rows of each run by the transpose of its matrix, b [E, M, K].
-// Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is slower
-// than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
+// Quantizes both operands and multiplies rows of each run by the transpose of its matrix, b [E, M,
+// K]. Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is
+// slower than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
 Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options) {
   const bool in_blocks = options.recipe == Float8Recipe::blockwise;
   const Float8Block of_b = in_blocks ? Float8Block{kFloat8Block, kFloat8Block} : Float8Block{1, 0};

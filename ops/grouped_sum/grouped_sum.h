@@ -3,8 +3,8 @@
 //
 //   rondo::grouped_add(x, bias, ends) -> [N, D]: x [N, D]; bias [E, D] is added to the rows of each
 //     run and rounded once. Rows after the last end are those of x.
-//   rondo::grouped_sum(x, ends) -> [E, D]: the sum of each run's rows of x [N, D], in f32, or f64 for
-//     f64, rounded once. Rows after the last end add nothing; an empty run is zero.
+//   rondo::grouped_sum(x, ends) -> [E, D]: the sum of each run's rows of x [N, D], in f32, or f64
+//     for f64, rounded once. Rows after the last end add nothing; an empty run is zero.
 //
 // ends int32 [E] is non-decreasing, at most N, and on x's device: run e is [ends[e - 1], ends[e]).
 // x, bias and the result have one dtype: f32, bf16 or, on the CPU, f64. Results are contiguous. The

@@ -1,6 +1,6 @@
 // The CUDA kernels of ops/grouped_sum/grouped_sum.h: plain addresses of contiguous memory, f32 or
-// bf16, checked by the caller. They run on `stream`, do not wait and allocate no memory. The ends of
-// runs, `ends` [runs], are read on the device. No LibTorch.
+// bf16, checked by the caller. They run on `stream`, do not wait and allocate no memory. The ends
+// of runs, `ends` [runs], are read on the device. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // Division by a number that is known before a kernel is launched: a multiplication and a shift. A
-// GPU divides integers in software, 64-bit ones by a call. Source: Granlund and Montgomery, "Division
-// by Invariant Integers using Multiplication", 1994.
+// GPU divides integers in software, 64-bit ones by a call. Source: Granlund and Montgomery,
+// "Division by Invariant Integers using Multiplication", 1994.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A task of the CPU's kernels has all heads of a token. The backward sums the heads of a token's row
-// as they come.
+// A task of the CPU's kernels has all heads of a token. The backward sums the heads of a token's
+// row as they come.
 #include "ops/latent_keys/latent_keys.h"
 
 #include <ATen/ops/empty.h>

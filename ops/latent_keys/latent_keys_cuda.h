@@ -22,8 +22,8 @@ struct StridedHeads {
   std::int64_t batch, time, head;
 };
 
-// Results are contiguous. REQUIRES: time * (heads + 1) * (the width of a head of the result / 16 + 2) < 2^31,
-// and as much for the rotated elements.
+// Results are contiguous. REQUIRES: time * (heads + 1) * (the width of a head of the result / 16 +
+// 2) < 2^31, and as much for the rotated elements.
 void latent_keys(const LatentHeads& in, const StridedHeads& kv, const StridedHeads& rotated, void* k,
                  cudaStream_t stream);
 void latent_keys_backward(const LatentHeads& in, const StridedHeads& grad_k, const StridedHeads& grad_v,

@@ -1,6 +1,6 @@
 // The loop over chunks for every device, shape rules, and the formula for autograd. The gradient of
-// a loss is known before the loss, so one sweep over the rows computes losses and gradients from the
-// same logits.
+// a loss is known before the loss, so one sweep over the rows computes losses and gradients from
+// the same logits.
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <ATen/ops/addmm.h>

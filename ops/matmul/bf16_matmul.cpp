@@ -213,7 +213,8 @@ bool is_broadcast(const Tensor& x, at::IntArrayRef sizes) {
   return true;
 }
 
-// Sizes of the product of two matrices, or two batches of them, of bf16; nothing for other operands.
+// Sizes of the product of two matrices, or two batches of them, of bf16; nothing for other
+// operands.
 using Sizes = std::optional<std::vector<std::int64_t>>;
 Sizes product_sizes(const Tensor& a, const Tensor& b, std::int64_t dims, const Tensor* sum = nullptr) {
   if (a.scalar_type() != at::kBFloat16 || b.scalar_type() != at::kBFloat16 || a.dim() != dims ||

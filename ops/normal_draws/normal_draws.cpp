@@ -16,8 +16,8 @@ using at::Tensor;
 constexpr std::int64_t kBlock = 256;
 
 // Sets out[i] to the draw of element first + i for i < count <= kBlock, with the bits of
-// NormalDraws::at. Loops without branches are vectorized. So every element gets the central formula,
-// and the tails, about one element in seven, are gathered for theirs.
+// NormalDraws::at. Loops without branches are vectorized. So every element gets the central
+// formula, and the tails, about one element in seven, are gathered for theirs.
 template <class T>
 void draw_block(const NormalDraws& draws, std::int64_t first, std::int64_t count, T* out) {
   double p[kBlock], quantiles[kBlock];

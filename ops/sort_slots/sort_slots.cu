@@ -65,8 +65,8 @@ __device__ std::int32_t sum_up_to_lane(std::int32_t x) {
   return x;
 }
 
-// Replaces counts by the sums of the counts before them, and returns the sum of all, to each lane of
-// the warp.
+// Replaces counts by the sums of the counts before them, and returns the sum of all, to each lane
+// of the warp.
 __device__ std::int32_t scan(std::int32_t* counts, std::int64_t count) {
   std::int32_t total = 0;
   for (std::int64_t first = 0; first < count; first += kWarp) {

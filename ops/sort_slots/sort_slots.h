@@ -1,5 +1,5 @@
-// Sorts slots by key (a mixture's slots by expert), stable, as one dispatcher op without a host sync
-// on devices:
+// Sorts slots by key (a mixture's slots by expert), stable, as one dispatcher op without a host
+// sync on devices:
 //
 //   rondo::sort_slots(keys, kinds) -> (order, place, counts)
 //     keys int64 [N], in [0, kinds)
@@ -24,7 +24,8 @@ struct SortedSlots {
 // Not differentiable. On the CPU, throws Error(internal) for a key out of range.
 SortedSlots sort_slots(const at::Tensor& keys_N, std::int64_t kinds);
 
-// Checks the operands and allocates the results, for the kernels of every device and the shape rule.
+// Checks the operands and allocates the results, for the kernels of every device and the shape
+// rule.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sort_slots_results(const at::Tensor& keys_N,
                                                                   std::int64_t kinds);
 

@@ -1,5 +1,5 @@
-// The CUDA kernels of ops/sort_slots/sort_slots.h: plain addresses of contiguous memory. They run on
-// `stream`, do not wait and allocate no memory. A key out of range traps. No LibTorch.
+// The CUDA kernels of ops/sort_slots/sort_slots.h: plain addresses of contiguous memory. They run
+// on `stream`, do not wait and allocate no memory. A key out of range traps. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

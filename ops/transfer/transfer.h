@@ -18,8 +18,8 @@
 
 namespace rondo {
 
-// Returns a copy of `x` in host memory that is pinned for the device of `x`. Returns `x` if it is on
-// the CPU.
+// Returns a copy of `x` in host memory that is pinned for the device of `x`. Returns `x` if it is
+// on the CPU.
 at::Tensor to_host_memory(const at::Tensor& x);
 
 }  // namespace rondo

@@ -80,8 +80,8 @@ Transfers& transfers() {
 void start_transfer(Tensor& to, const Tensor& from) { transfers().start(to, from); }
 void end_transfer(const Tensor& to, const Tensor& from) { transfers().end(to, from); }
 
-// Exactly as many bytes as the tensor has: LibTorch's allocator of pinned memory would round them up
-// to a power of two.
+// Exactly as many bytes as the tensor has: LibTorch's allocator of pinned memory would round them
+// up to a power of two.
 Tensor pinned_like(const Tensor& x) {
   RONDO_ASSERT(x.is_non_overlapping_and_dense(), "pinned memory is for tensors without gaps");
   const c10::cuda::CUDAGuard guard(x.device());

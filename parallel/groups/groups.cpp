@@ -1,7 +1,7 @@
-// c10d's own calls block for their whole timeout and ignore signals. So ranks wait in short slices, probe
-// the port before they create a store client, and fail with one line that names what is missing. Keys begin
-// with the run and the restart, so a late rank of an earlier attempt finds no peers, and with the first rank,
-// since groups of other ranks may share a name. NCCL groups are shut down in reverse order, unless aborted.
+// c10d's own calls block for their whole timeout and ignore signals. So ranks wait in short slices,
+// probe the port before they create a store client, and fail with one line that names what is
+// missing. Keys begin with the run and the restart, which keeps late ranks of earlier attempts out,
+// and with the first rank, since other groups may share a name. NCCL groups close in reverse order.
 #include "parallel/groups/groups.h"
 
 #include <fmt/format.h>

@@ -31,7 +31,8 @@ struct GroupMembers {
   std::vector<std::int64_t> ranks;  // in group order, which need not ascend
 };
 
-// The first rank with another hash than the first rank of its block of `block` neighbours (0: of all ranks).
+// The first rank with another hash than the first rank of its block of `block` neighbours (0: of
+// all ranks).
 struct Mismatch {
   int first, rank;
 };
@@ -88,8 +89,8 @@ class ProcessGroups {
   std::vector<std::string> gather_text(std::string_view key, const std::string& text);
   // Returns the text of rank `from` on every rank.
   std::string broadcast_text(std::string_view key, const std::string& text, int from = 0);
-  // The first_mismatch by these texts, if there is one, and what it differs from: alike on all ranks. Hashes
-  // are exchanged, and those two texts where they differ.
+  // The first_mismatch by these texts, if there is one, and what it differs from: alike on all
+  // ranks. Hashes are exchanged, and those two texts where they differ.
   struct OtherText : Mismatch {
     std::string text_of_first, text;
   };

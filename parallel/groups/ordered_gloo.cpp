@@ -158,9 +158,10 @@ std::shared_ptr<gloo::transport::Device> device_that_yields(const std::string& o
 //   - Each thread of a group writes the name of a completed collective into one std::string of the
 //     group, without a lock. So a group has one thread. Its collectives run in the order of their
 //     calls, as on a GPU.
-//   - The flight recorder enters a group into one map of the process, without a lock. It is off unless
-//     the environment turns it on, since comm_record.h replaces Gloo's record. It reads its size with
-//     the first group. NCCL has another recorder, whose size is set later (gpu_records.h).
+//   - The flight recorder enters a group into one map of the process, without a lock. It is off
+//     unless the environment turns it on, since comm_record.h replaces Gloo's record. It reads its
+//     size with the first group. NCCL has another recorder, whose size is set later
+//     (gpu_records.h).
 //
 // By default each rank stores a number for every other rank and reads the others' one by one. At
 // 4,096 ranks that is 550 GB through one server. The rank serves as the number, since each group

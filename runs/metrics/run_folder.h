@@ -7,7 +7,8 @@
 //   expert_load.jsonl  for models with experts: one object every few steps (expert_load.h)
 //   events.jsonl   one object per event: {"time": "2026-01-31T12:00:00.123Z", "event": NAME,
 //                  fields...}
-//   console.log    the console lines of rank 0, of all starts; console.log.1: earlier ones (keep_log)
+//   console.log    the console lines of rank 0, of all starts; console.log.1: earlier ones
+//                  (keep_log)
 //   exit.json      how the run ended (ExitRecord); absent while it runs
 //   graph/ tb/     the recorded graph as text; TensorBoard event files
 //   profile_traces/ memory_snapshot/ comm_traces/  docs/profiling.md

@@ -76,8 +76,8 @@ struct ConsoleStyle {
   std::optional<double> eta_s = std::nullopt;
 };
 
-// Returns the line of a step. With the log's time and rank it has at most 100 columns while the step
-// and the tokens per second have five digits:
+// Returns the line of a step. With the log's time and rank it has at most 100 columns while the
+// step and the tokens per second have five digits:
 // "step 7  loss 7.6246  norm 1.2345  70.1 GiB  12,345 tps  mfu 43.2%  eta 1m23s"
 // If the device's peak is unknown, the line has the achieved FLOP/s in place of mfu. An overflow
 // precedes the eta: "dropped_tokens: 96  repeated_steps: 1  skipped_steps: 0".

@@ -15,8 +15,8 @@ fs::path pending_name(const fs::path& path, std::string_view suffix) {
   return folder_of(path) / fmt::format(".{}.{}", path.filename().string(), suffix);
 }
 
-// Returns `path`. Throws Error for a device, pipe or socket, which a rename would replace. Outputs of
-// commands may not be links to these, such as /dev/stdout; other links are replaced.
+// Returns `path`. Throws Error for a device, pipe or socket, which a rename would replace. Outputs
+// of commands may not be links to these, such as /dev/stdout; other links are replaced.
 fs::path replaceable(fs::path path, FileUse use) {
   std::error_code ignored;
   if (fs::is_other(use == FileUse::output ? fs::status(path, ignored) : fs::symlink_status(path, ignored)))

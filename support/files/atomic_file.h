@@ -1,7 +1,8 @@
 // A file that gets its new contents completely or not at all, in spite of failures and kills. It is
 // written to ".NAME.part" in the same folder, synced and renamed. Then the folder is synced.
 //
-// Errors: FileError, naming the path; Error for a device, pipe or socket, which is not replaced. Not thread-safe.
+// Errors: FileError, naming the path; Error for a device, pipe or socket, which is not replaced.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>

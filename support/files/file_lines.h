@@ -20,8 +20,8 @@ class FileLines {
   FileLines(const std::filesystem::path& path, FileUse use, std::int64_t offset = 0);
 
   std::int64_t bytes() const { return file_.bytes(); }
-  // Returns the next line without its newline; nullopt at the end. Valid until the next call. Throws
-  // FileError, and Error of the use for a line that is too long.
+  // Returns the next line without its newline; nullopt at the end. Valid until the next call.
+  // Throws FileError, and Error of the use for a line that is too long.
   std::optional<std::string_view> next();
   // Whether the last line ended with a newline.
   bool is_complete() const { return is_complete_; }

@@ -1,5 +1,5 @@
-// NVML comes with the driver and is loaded when it is asked, so that the program runs without it. Its
-// functions have had these signatures since MIG exists (NVML API Reference).
+// NVML comes with the driver and is loaded when it is asked, so that the program runs without it.
+// Its functions have had these signatures since MIG exists (NVML API Reference).
 #include "support/machine/gpus.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// `rondo plan` as a process: numbers that must be right, what does not fit, mistakes, and that nothing is
-// left.
+// `rondo plan` as a process: numbers that must be right, what does not fit, mistakes, and that
+// nothing is left.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -137,8 +137,8 @@ TEST_CASE("linear layers of one input are one product where the plan gets shorte
   const std::string shared = "--world 64 --parallelism.tensor_parallel_degree=8";
   const json merged = planned(shared, ""), old = planned(shared, apart);
   CHECK(merged.at("notes").dump().find("merged 20 linear layers into 8") != std::string::npos);
-  // Of a block: nine products become three, with three copies of weights and gradients and one of values; six
-  // products become three, with two copies of weights.
+  // Of a block: nine products become three, with three copies of weights and gradients and one of
+  // values; six products become three, with two copies of weights.
   CHECK(figure(old, "ops") - figure(merged, "ops") == 4 * (9 - 3 - 4 + 6 - 3 - 2));
   CHECK(number(merged, "step", "compute_s") < 0.99 * number(old, "step", "compute_s"));
   CHECK(total(merged) <= total(old));
@@ -175,8 +175,8 @@ TEST_CASE("a residual's sum costs its norm one more tensor each way, and no laun
       "--training.dtype=bfloat16 --activation_checkpoint.mode=none --compile.numerics=rounds";
   const json with = plan_json("llama3_8b.toml", words),
              without = plan_json("llama3_8b.toml", words + " --compile.disable_passes=fuse_add_rms_norm");
-  // Two norms a block, and the last one: the embedding is no sum. The gradients of all but the last have a
-  // residual's.
+  // Two norms a block, and the last one: the embedding is no sum. The gradients of all but the last
+  // have a residual's.
   CHECK(without.at("step").at("ops").get<int>() - with.at("step").at("ops").get<int>() == 2 * 4 * 2);
   // The sum's result is not read again, the gradient of the norm's input neither written nor read.
   const double tensor_s = 2 * 4096.0 * 4096 / (4.8e12 * 0.8);

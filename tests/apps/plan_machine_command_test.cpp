@@ -118,7 +118,8 @@ TEST_CASE("MFU counts whole squares of attention, causal MFU half of them, HFU w
   const double attention = 12.0 * 2 * 4096 * 8192 / p.at("flops_per_token").get<double>();
   CHECK(p.at("causal_mfu_percent").get<double>() ==
         Approx(p.at("mfu_percent").get<double>() * (1 - attention / 2)));
-  // The backward of attention computes scores again, so HFU is a little more without recomputation, too.
+  // The backward of attention computes scores again, so HFU is a little more without recomputation,
+  // too.
   CHECK(p.at("hfu_percent").get<double>() > p.at("causal_mfu_percent").get<double>());
   CHECK(full.at("hfu_percent").get<double>() / full.at("causal_mfu_percent").get<double>() >
         1.1 * p.at("hfu_percent").get<double>() / p.at("causal_mfu_percent").get<double>());

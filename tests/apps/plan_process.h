@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// Runs in a folder of its own, where data and tokenizer of the presets do not exist, and which must stay
-// empty.
+// Runs in a folder of its own, where data and tokenizer of the presets do not exist, and which must
+// stay empty.
 inline ProgramResult plan(const std::string& config, const std::string& words) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / fmt::format("rondo-plan-{}", getpid());

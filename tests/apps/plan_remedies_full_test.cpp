@@ -30,8 +30,8 @@ std::string text_of(const json& flags) {
   return text;
 }
 
-// Every remedy fits, takes less than the job, and is no slower than the next one; the first is what its flags
-// give when they are typed.
+// Every remedy fits, takes less than the job, and is no slower than the next one; the first is what
+// its flags give when they are typed.
 void check(const std::string& words, const json& job) {
   CHECK(job.at("memory").at("fits") == false);
   const json& remedies = job.at("remedies");

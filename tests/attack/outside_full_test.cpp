@@ -1,6 +1,6 @@
-// Every subcommand in every odd place: closed streams, full devices, limits, empty and strange environments.
-// It ends, in time, with a code that docs/errors.md has, and never by a signal. By families: CLI (streams),
-// RES (limits), CFG (environment and words).
+// Every subcommand in every odd place: closed streams, full devices, limits, empty and strange
+// environments. It ends, in time, with a code that docs/errors.md has, and never by a signal. By
+// families: CLI (streams), RES (limits), CFG (environment and words).
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>

@@ -1,9 +1,9 @@
-// A run of four ranks under faults of every kind, in random but seeded order: `soak --faults N --seed S`. In
-// the end it has the bits of a run that nothing happened to. After every end nobody lives, and no checkpoint
-// is lost or half.
+// A run of four ranks under faults of every kind, in random but seeded order: `soak --faults N
+// --seed S`. In the end it has the bits of a run that nothing happened to. After every end nobody
+// lives, and no checkpoint is lost or half.
 //
-// What the machine must allow (private mounts and networks) is tried once; faults that need it are left out,
-// and said so, where it does not.
+// What the machine must allow (private mounts and networks) is tried once; faults that need it are
+// left out, and said so, where it does not.
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -88,8 +88,8 @@ class Soak : public KilledRun {
   }
 
  private:
-  // Runs, lets `happen` do its harm after a while, and takes the end, which must have one of the codes; where
-  // no step was done yet, one of `while_starting` will do.
+  // Runs, lets `happen` do its harm after a while, and takes the end, which must have one of the
+  // codes; where no step was done yet, one of `while_starting` will do.
   template <class Happen>
   void disturb(std::vector<int> codes, const std::vector<int>& while_starting, const Happen& happen,
                const Variables& more = {}) {
@@ -180,7 +180,8 @@ class Soak : public KilledRun {
       launcher.signal(SIGTERM);
     });
   }
-  // Ranks of one machine talk over its loopback. What waits longer than comm.train_timeout_seconds is over.
+  // Ranks of one machine talk over its loopback. What waits longer than comm.train_timeout_seconds
+  // is over.
   void cut_link() {
     disturb({7, 75}, {143}, [&](auto& launcher, const Mark&) {
       set_loopback(false);
@@ -194,7 +195,8 @@ class Soak : public KilledRun {
   static void wait_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
   fs::path metrics() const { return place_ / "run/metrics.jsonl"; }
 
-  // Besides checkpoints there may be at most what one save and one prune were at when they were ended.
+  // Besides checkpoints there may be at most what one save and one prune were at when they were
+  // ended.
   void check_no_half_folder() const {
     if (!fs::exists(folder_of_checkpoints())) return;
     int begun = 0;

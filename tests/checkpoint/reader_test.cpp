@@ -28,7 +28,8 @@ Split random_split(std::uint64_t seed) {
   };
 }
 
-// Ranks are (data, tensor) with the tensor axis inner. Tensors are split over the tensor axis first.
+// Ranks are (data, tensor) with the tensor axis inner. Tensors are split over the tensor axis
+// first.
 std::pair<std::int64_t, std::int64_t> mesh_split(const TestTensor& tensor, int rank, int ranks) {
   const int inner = 2, outer = ranks / inner;
   return even_split(tensor, rank % inner * outer + rank / inner, ranks);

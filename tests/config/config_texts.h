@@ -1,5 +1,5 @@
-// What the tests of the configuration share: a TOML text in a file of its own, and the message that a load
-// ends in.
+// What the tests of the configuration share: a TOML text in a file of its own, and the message that
+// a load ends in.
 #pragma once
 
 #include <unistd.h>

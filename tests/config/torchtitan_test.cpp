@@ -1,5 +1,5 @@
-// torchtitan v0.2.2's configuration: each of its keys with its default, and the values of its files for Llama
-// 3 and DeepSeek-V3.
+// torchtitan v0.2.2's configuration: each of its keys with its default, and the values of its files
+// for Llama 3 and DeepSeek-V3.
 #include "config/torchtitan.h"
 
 #include <algorithm>

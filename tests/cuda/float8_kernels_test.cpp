@@ -142,8 +142,8 @@ TEST_CASE("the kernels of quantize_float8 give the CPU's bits for transposed mat
   CHECK(at::equal(made_scales.view(at::kInt), scales.view(at::kInt)));
 }
 
-// The sizes take one part of the search for the maximum, and several. A flat shard of FSDP is one row,
-// or rows of a tile.
+// The sizes take one part of the search for the maximum, and several. A flat shard of FSDP is one
+// row, or rows of a tile.
 TEST_CASE("the kernels of largest_magnitude and quantize_float8_by give the CPU's bits") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
   const auto [rows, columns] = GENERATE(std::pair(1, 3), std::pair(47, 55), std::pair(1, 20000),

@@ -236,8 +236,8 @@ void time_fused(Times& times, const Shape& s) {
              [&] { call("latent_keys_backward", latent_q, grad_v, kPlain); });
 }
 
-// The parts of a layer of experts that are no products, with the sizes of gpt-oss 20B: each token has
-// four of 32 experts.
+// The parts of a layer of experts that are no products, with the sizes of gpt-oss 20B: each token
+// has four of 32 experts.
 void time_experts(Times& times, const Shape& s) {
   const std::int64_t experts = 32, slots = 8 * s.tokens, width = s.dim * 45 / 64;
   const Tensor keys = at::randint(experts, {slots}, times.normal({1}).options().dtype(at::kLong));

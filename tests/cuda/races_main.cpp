@@ -1,6 +1,6 @@
-// Runs the cases of kernels_test with a random order of threads and a search for races (host/races.cpp).
-// Then deletes each barrier in turn: a case that comes to it must fail. If arguments choose some cases,
-// only the barriers of these are deleted.
+// Runs the cases of kernels_test with a random order of threads and a search for races
+// (host/races.cpp). Then deletes each barrier in turn: a case that comes to it must fail. If
+// arguments choose some cases, only the barriers of these are deleted.
 #include <catch2/catch_session.hpp>
 #include <catch2/catch_test_case_info.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>

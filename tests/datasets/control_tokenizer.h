@@ -3,8 +3,8 @@
 
 namespace rondo {
 
-// The ids of h e l o < | n d > and the space are 0 to 9, "he" is 10, <|end|> is 11. Other bytes have
-// no token.
+// The ids of h e l o < | n d > and the space are 0 to 9, "he" is 10, <|end|> is 11. Other bytes
+// have no token.
 inline constexpr char kControlTokenizer[] = R"({"version": "1.0", "normalizer": null, "post_processor": null,
   "added_tokens": [{"id": 11, "content": "<|end|>", "normalized": false, "special": true}],
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},

@@ -1,5 +1,6 @@
-// The tables are those of tests/attack/corpus/tables, which pyarrow wrote: the rows of rows.jsonl there, with two
-// nulls and an empty text, in other row groups, record batches, encodings and compressions.
+// The tables are those of tests/attack/corpus/tables, which pyarrow wrote: the rows of rows.jsonl
+// there, with two nulls and an empty text, in other row groups, record batches, encodings and
+// compressions.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// Lines of the first block of code below `heading` in `page`, a path from the root, without what stands
-// behind two blanks and a #. None where there is no such block.
+// Lines of the first block of code below `heading` in `page`, a path from the root, without what
+// stands behind two blanks and a #. None where there is no such block.
 inline std::vector<std::string> block_below(const std::string& page, const std::string& heading) {
   std::vector<std::string> lines;
   bool below = false, inside = false;

@@ -1,7 +1,7 @@
-// README and docs, asked of the program: what they show of a run, a plan or a graph is what it prints, their
-// commands and keys exist, and so do the fields and events that they describe. A case makes the lines that a
-// page should have and looks for them there; a failure shows the line to put in. Losses stand here to the
-// digits that all x86-64 machines share, times not at all.
+// README and docs, asked of the program: what they show of a run, a plan or a graph is what it
+// prints, their commands and keys exist, and so do the fields and events that they describe. A case
+// makes the lines that a page should have and looks for them there; a failure shows the line to put
+// in. Losses stand here to the digits that all x86-64 machines share, times not at all.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// docs/pipeline.md, asked of the program: its pictures, its tables, its CSV. A failure shows the line to put
-// in; a picture is written again by the command that is shown.
+// docs/pipeline.md, asked of the program: its pictures, its tables, its CSV. A failure shows the
+// line to put in; a picture is written again by the command that is shown.
 #include <fmt/format.h>
 
 #include <algorithm>

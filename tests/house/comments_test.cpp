@@ -54,6 +54,21 @@ std::vector<std::size_t> orphaned_lines(const std::vector<std::string>& lines) {
   return orphans;
 }
 
+// Returns whether `line` is a comment above the limit that could be wrapped, unlike an address.
+bool is_too_long(const std::string& line) {
+  CommentLine comment;
+  return line.size() > kColumns && is_comment(line, comment) && comment.text.find(' ') != line.npos &&
+         !comment.text.starts_with("NOLINT");
+}
+
+TEST_CASE("a comment above the limit is too long, and code and an address are not") {
+  const std::string full(kColumns - 2, 'x');
+  CHECK(is_too_long("// word " + full));
+  CHECK_FALSE(is_too_long("// " + full));
+  CHECK_FALSE(is_too_long("// word"));
+  CHECK_FALSE(is_too_long("f(a, b);  // " + full));
+}
+
 TEST_CASE("an orphaned line of a comment is found, and lists, tables and code are none") {
   const std::string full(80, 'x');
   CHECK(orphaned_lines({"// " + full, "// torn.", "int a;"}) == std::vector<std::size_t>{2});
@@ -64,21 +79,38 @@ TEST_CASE("an orphaned line of a comment is found, and lists, tables and code ar
   CHECK(orphaned_lines({"// " + full, "f();"}).empty());
 }
 
-TEST_CASE("comments have no orphaned line") {
+// Calls check(name, lines) for each C++ file of ours.
+template <class Check>
+void for_each_source(const Check& check) {
   const std::set<std::string> kinds = {".h", ".cpp", ".cu", ".cuh"};
-  std::vector<std::string> orphans;
   for (const auto& folder : fs::directory_iterator(RONDO_SOURCE_DIR)) {
     const std::string name = folder.path().filename();
     if (!folder.is_directory() || name == "build" || name[0] == '.') continue;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       const std::string file = fs::relative(entry.path(), RONDO_SOURCE_DIR);
       if (!kinds.contains(entry.path().extension()) || file.find("gloo_declarations/") != file.npos) continue;
-      for (const std::size_t line : orphaned_lines(lines_of(entry.path())))
-        orphans.push_back(fmt::format("{}:{}", file, line));
+      check(file, lines_of(entry.path()));
     }
   }
+}
+
+TEST_CASE("comments have no orphaned line") {
+  std::vector<std::string> orphans;
+  for_each_source([&](const std::string& file, const std::vector<std::string>& lines) {
+    for (const std::size_t line : orphaned_lines(lines)) orphans.push_back(fmt::format("{}:{}", file, line));
+  });
   INFO(fmt::format("{}", fmt::join(orphans, "\n")));
   CHECK(orphans.empty());
+}
+
+TEST_CASE("no line of comment has more than 100 columns, unless it is one word") {
+  std::vector<std::string> long_lines;
+  for_each_source([&](const std::string& file, const std::vector<std::string>& lines) {
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      if (is_too_long(lines[i])) long_lines.push_back(fmt::format("{}:{}", file, i + 1));
+  });
+  INFO(fmt::format("{}", fmt::join(long_lines, "\n")));
+  CHECK(long_lines.empty());
 }
 
 }  // namespace

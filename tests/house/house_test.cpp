@@ -1,5 +1,5 @@
-// The plan of the house, checked: who includes whom, what knows LibTorch, how long files are, what the
-// executables link. Reads the sources, the build files and the ELF headers.
+// The plan of the house, checked: who includes whom, what knows LibTorch, how long files are, what
+// the executables link. Reads the sources, the build files and the ELF headers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ std::string listed(const Names& lines) {
 
 // --- rooms ---
 
-// A room is a folder that holds sources. docs/rooms.md lists them in processing order, with what each
-// includes.
+// A room is a folder that holds sources. docs/rooms.md lists them in processing order, with what
+// each includes.
 struct Room {
   std::string folder;
   std::set<std::string> includes;  // rooms, or folders whose rooms are all meant
@@ -238,7 +238,8 @@ TEST_CASE(
 }
 
 TEST_CASE("no file includes the whole of LibTorch, and headers no more than tensors and devices") {
-  // Adapters that few files include: a kernel's own calling convention, and what moves a group's data.
+  // Adapters that few files include: a kernel's own calling convention, and what moves a group's
+  // data.
   const Names exceptions = {"compiler/execute/boxed_node.h", "ops/kernel/op_handle.h",
                             "parallel/groups/nccl.h", "parallel/groups/ordered_gloo.h"};
   Names folders = kFolders, wrong;

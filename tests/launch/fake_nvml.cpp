@@ -1,6 +1,6 @@
-// A driver library without a driver. FAKE_GPUS has a letter for each GPU: "w" a whole one, "m" one with
-// two MIG devices, "e" one in MIG mode without a device, "l" one that is lost. Without it there is no
-// driver.
+// A driver library without a driver. FAKE_GPUS has a letter for each GPU: "w" a whole one, "m" one
+// with two MIG devices, "e" one in MIG mode without a device, "l" one that is lost. Without it
+// there is no driver.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Products of experts in float8 on the CPU: quantized operands, emulated products and grouped linear
-// layers, against products of the dequantized operands and of full precision.
+// Products of experts in float8 on the CPU: quantized operands, emulated products and grouped
+// linear layers, against products of the dequantized operands and of full precision.
 #include "ops/grouped_mm/float8_grouped_mm.h"
 
 #include <ATen/TensorOperators.h>
@@ -43,8 +43,8 @@ Tensors quantized_experts(const Tensor& b) {
 // The rounding of two numbers to 3 bits of mantissa changes a product by less than this share.
 constexpr double kShare = 1.0 / 16 + 1.0 / 16 + 1.0 / 256;
 
-// Checks that a grouped product of float8 differs from the exact one by the rounding of its operands
-// and of its sums. The constant bounds operands that round as subnormal numbers.
+// Checks that a grouped product of float8 differs from the exact one by the rounding of its
+// operands and of its sums. The constant bounds operands that round as subnormal numbers.
 void check_within_rounding(const Tensor& result, const Tensor& rows, const Tensor& b, const Tensor& ends) {
   const Tensor x = rows.to(at::kDouble), w = b.to(at::kDouble).transpose(1, 2);
   const Tensor exact = grouped_mm(x, w, ends), magnitudes = grouped_mm(at::abs(x), at::abs(w), ends);

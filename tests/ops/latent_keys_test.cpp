@@ -18,7 +18,8 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// [2, 5, heads, width], contiguous, with gaps between the heads, or with the tokens of a head side by side.
+// [2, 5, heads, width], contiguous, with gaps between the heads, or with the tokens of a head side
+// by side.
 Tensor heads_of(const std::string& layout, std::int64_t heads, std::int64_t width, at::ScalarType dtype) {
   if (layout == "apart") return at::randn({2, 5, heads, width + 3}).to(dtype).narrow(3, 1, width);
   if (layout == "by head") return at::randn({2, heads, 5, width}).to(dtype).transpose(1, 2);

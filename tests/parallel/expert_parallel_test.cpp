@@ -1,5 +1,5 @@
-// Both exchanges of rows against experts of one rank, in double precision; ranks are threads of this process
-// that meet over Gloo, each by a name of its own for the group.
+// Both exchanges of rows against experts of one rank, in double precision; ranks are threads of
+// this process that meet over Gloo, each by a name of its own for the group.
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>
@@ -62,7 +62,8 @@ Tensors forward_backward(const Problem& p, std::int64_t first, std::int64_t coun
   const auto ep = expert_parallel(options);
   const Dispatched dispatched = ep->dispatch(x, experts, kExperts);
   const std::int64_t each = kExperts / options.group.ranks, rows = dispatched.rows_RD.size(0);
-  // The expert of each row: how many ends are at or below it. Those behind the last have a factor too.
+  // The expert of each row: how many ends are at or below it. Those behind the last have a factor
+  // too.
   const Tensor row = at::arange(rows, at::kInt).unsqueeze(1);
   const Tensor expert_R =
       at::sum(row >= dispatched.ends_E.unsqueeze(0), 1).clamp_max(each - 1) + options.rank * each;

@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Runs body(rank, member) on a thread for each rank, each with its own member of one group. They meet through
-// `store`, or one of their own.
+// Runs body(rank, member) on a thread for each rank, each with its own member of one group. They
+// meet through `store`, or one of their own.
 void on_gloo(int ranks, const std::function<void(int, OrderedGloo&)>& body,
              const c10::intrusive_ptr<c10d::Store>& store = {});
 

@@ -1,4 +1,5 @@
-// Ways to share a parameter among ranks, and which elements each rank has, found element by element.
+// Ways to share a parameter among ranks, and which elements each rank has, found element by
+// element.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +15,8 @@
 
 namespace rondo {
 
-// `parts` along `dim`, of each of `blocks`, and `shards` of each; the parts vary fastest over the ranks.
+// `parts` along `dim`, of each of `blocks`, and `shards` of each; the parts vary fastest over the
+// ranks.
 struct Shares {
   int dim = 0;
   std::int64_t parts = 1, shards = 1, blocks = 1;

@@ -1,8 +1,8 @@
-// The rate at which a kernel would move its bytes if nothing but the issue of instructions limited it,
-// beside the rate that an H200 measured (docs/results/gpu_check_2026-11-26.md and
-// gpu_models_2026-11-26.md). Instructions are those of PTX that warps execute, without moves, on rows
-// as wide as in a step. A division or a root of PTX is several machine instructions, so the ceilings
-// are too high where kernels have many.
+// The rate at which a kernel would move its bytes if nothing but the issue of instructions limited
+// it, beside the rate that an H200 measured (docs/results/gpu_check_2026-11-26.md and
+// gpu_models_2026-11-26.md). Instructions are those of PTX that warps execute, without moves, on
+// rows as wide as in a step. A division or a root of PTX is several machine instructions, so the
+// ceilings are too high where kernels have many.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

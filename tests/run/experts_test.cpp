@@ -118,7 +118,8 @@ TEST_CASE("microbatches are repeated together, and a run that resumes among repe
   const Place place(kTinyDeepSeek);
   const Words flags =
       Division{2, 1, 2}.flags("static") + Words{"--training.global_batch_size=8", "--validation.enable=false",
-                                                // A repeat ends with `update`, other steps with `last`.
+                                                // A repeat ends with `update`, other steps with
+                                                // `last`.
                                                 "--parallelism.fsdp_gradient_sync=step",
                                                 "--checkpoint.enable=true", "--lr_scheduler.total_steps=8"};
   const auto run = [&](const std::string& name, int steps, const Words& more) {

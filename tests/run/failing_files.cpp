@@ -4,14 +4,17 @@
 // ftruncate, fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread and
 // lstat if they are named. Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
-//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but those two
-//   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
+//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but
+//                         those two
+//   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count
+//                         only
 //   FAILING_FILES_TIMES   how many from there on; default 1
-//   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
-//                         "short": a write takes half of its bytes; "kill", "stop": SIGKILL or SIGSTOP before the
-//                         call; "vanish": the folder UNDER is renamed to UNDER.gone before the call;
-//                         "slow": the call begins 4 seconds later; "hang": it never returns; "exit": the
-//                         process ends with 0
+//   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call
+//                         fails so;
+//                         "short": a write takes half of its bytes; "kill", "stop": SIGKILL or
+//                         SIGSTOP before the call; "vanish": the folder UNDER is renamed to
+//                         UNDER.gone before the call; "slow": the call begins 4 seconds later;
+//                         "hang": it never returns; "exit": the process ends with 0
 //   FAILING_FILES_RANK    only in processes whose RANK is this
 //   FAILING_FILES_LOG     a file that gets a line "PID NUMBER CALL PATH" for each call that counts
 // System calls are made directly, so nothing here depends on what libc has initialised.

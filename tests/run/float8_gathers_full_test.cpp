@@ -7,8 +7,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// Sizes other than the vocabulary are multiples of 128 on each rank of tp 2. Shards have whole blocks
-// with 2 ranks, whole rows with 8, and padding with 3.
+// Sizes other than the vocabulary are multiples of 128 on each rank of tp 2. Shards have whole
+// blocks with 2 ranks, whole rows with 8, and padding with 3.
 const Words kSizes = {
     "--model.dim=256",        "--model.n_heads=4",          "--model.n_kv_heads=4",
     "--model.head_dim=64",    "--model.ffn_hidden_dim=256", "--training.seq_len=128",

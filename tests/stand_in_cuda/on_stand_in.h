@@ -99,8 +99,8 @@ struct StandInRun {
 };
 
 // Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, allocations of a
-// recorded step, collectives without priority or order, leaks, and a wrong order at the end. The order is recordings, then their pool,
-// then communicators.
+// recorded step, collectives without priority or order, leaks, and a wrong order at the end. The
+// order is recordings, then their pool, then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
   for (const char* word : {"refused", "misused", "unjoined", "capture_failed"})

@@ -115,8 +115,8 @@ const std::vector<Layout>& layouts() {
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2"},
        "nodes/edges 824/945, 27 calls and 0 waits a step"},
-      // The first forward, which gathers; the forward beside the backward before it; the last backward,
-      // which reduces; and the update.
+      // The first forward, which gathers; the forward beside the backward before it; the last
+      // backward, which reduces; and the update.
       {"DeepSeek-V3, experts over 2, overlapped microbatches that gather and reduce once",
        2,
        kDeepSeek,

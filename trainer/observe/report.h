@@ -66,7 +66,8 @@ class Report {
   // Records that the run continues after `step` from the checkpoint `from`, which took `seconds` to
   // read, and continues the metrics files.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
-  // Logs the learning rate from here on, and the weight decay of the parameters (weight_decay_text).
+  // Logs the learning rate from here on, and the weight decay of the parameters
+  // (weight_decay_text).
   void log_schedule(const ScheduleStart& start, const std::string& weight_decay);
   void training_starts();
   void step_done(const DoneStep& done, const StepResult& result);
@@ -76,8 +77,8 @@ class Report {
   // Also calls go_on(). `loss`: nullopt if the validation was skipped.
   void validation_done(std::int64_t step, std::optional<double> loss, std::int64_t tokens);
 
-  // Reports that the run ends after a step, its last one or an earlier one. `schedule_step`: the step
-  // of the schedule that would come next. `last_saved_step`: -1 without a save.
+  // Reports that the run ends after a step, its last one or an earlier one. `schedule_step`: the
+  // step of the schedule that would come next. `last_saved_step`: -1 without a save.
   void ended(std::int64_t step, std::int64_t schedule_step, std::int64_t tokens_seen,
              std::int64_t last_saved_step);
   // Writes exit.json, after any metrics that are still held. Works without a call of `ended`.

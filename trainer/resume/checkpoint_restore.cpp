@@ -59,9 +59,9 @@ bool is_refused(const std::function<void()>& check) {
   }
 }
 
-// Returns whether a part of checkpoint.exclude_from_loading is reset. A run resets a part once, since
-// the same command resumes it. It resets a part again if the part no longer fits: without a reset the
-// start would be refused.
+// Returns whether a part of checkpoint.exclude_from_loading is reset. A run resets a part once,
+// since the same command resumes it. It resets a part again if the part no longer fits: without a
+// reset the start would be refused.
 bool resets(const Source& source, const RestoreRequest& request, const std::string& part) {
   if (!excludes(request.config.checkpoint, part)) return false;
   if (!source.own || !source.saved.reset_parts.contains(part)) return true;
@@ -104,8 +104,8 @@ TrainingProgress progress_after(const Source& source, const RestoreRequest& requ
   return p;
 }
 
-// Returns lines about this start: what checkpoint.exclude_from_loading resets, each part that the run
-// has reset before, and data whose content cannot be compared.
+// Returns lines about this start: what checkpoint.exclude_from_loading resets, each part that the
+// run has reset before, and data whose content cannot be compared.
 std::vector<std::string> start_lines(const Source& source, const RestoreRequest& request) {
   std::vector<std::string> now, lines;
   for (const std::string& part : request.config.checkpoint.exclude_from_loading) {

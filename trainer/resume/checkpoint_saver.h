@@ -4,8 +4,8 @@
 // All ranks make the same calls at the same steps. `save` and `settle` are collective. Writing is
 // not, so it may run on its own thread. Not thread-safe.
 //
-// Memory: with async_mode one copy of this rank's part of the checkpoint, which is reused by the next
-// save; otherwise none.
+// Memory: with async_mode one copy of this rank's part of the checkpoint, which is reused by the
+// next save; otherwise none.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,8 +13,9 @@ namespace rondo {
 
 struct ExportOptions {
   Precision dtype = Precision::bfloat16;  // rounds to nearest even
-  // The argument of load_tokenizer; "": no tokenizer. Its ids must be rows of the model's vocabulary.
-  // BOS and EOS are written to generation_config.json, and its files next to the weights.
+  // The argument of load_tokenizer; "": no tokenizer. Its ids must be rows of the model's
+  // vocabulary. BOS and EOS are written to generation_config.json, and its files next to the
+  // weights.
   std::string tokenizer;
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };

@@ -18,8 +18,8 @@ struct TrainingProgress {
   DataState data;                  // of the next step
   // Settings of earlier starts of this run that a later start must not apply again.
   std::int64_t went_back_to = -1;  // checkpoint.load_step
-  // The parts of checkpoint.exclude_from_loading that the run has reset, and the steps after which it
-  // did; -1: unknown, an older version recorded no step.
+  // The parts of checkpoint.exclude_from_loading that the run has reset, and the steps after which
+  // it did; -1: unknown, an older version recorded no step.
   std::map<std::string, std::int64_t> reset_parts{};
 };
 

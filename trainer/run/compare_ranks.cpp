@@ -87,7 +87,8 @@ void compare_collectives(const std::vector<const CompiledStep*>& steps, const Me
     throw Error(ExitCode::graph, describe_collectives(odd->text_of_first, odd->text, odd->first, odd->rank));
 }
 
-// mpirun says no node numbers. Several nodes of a launcher may be on one machine, and are told apart.
+// mpirun says no node numbers. Several nodes of a launcher may be on one machine, and are told
+// apart.
 std::int64_t node_of(const RankEnvironment& environment) {
   const bool is_numbered = environment.source == "slurm" || environment.source == "torchrun";
   const std::string node =

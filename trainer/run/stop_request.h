@@ -47,8 +47,8 @@ void refuse_stopped(const Job& job);
 
 // Returns the time by which the run must end: process_start + time_limit_seconds or, if that is 0,
 // the end of the Slurm job, less the margin; the far future without either. The job ends at
-// SLURM_JOB_END_TIME or, if that is not set or in the past, when squeue says. A job that ends within
-// the margin is left half of its time. Logs the end, or that none is known.
+// SLURM_JOB_END_TIME or, if that is not set or in the past, when squeue says. A job that ends
+// within the margin is left half of its time. Logs the end, or that none is known.
 std::chrono::steady_clock::time_point deadline_of(const Job& job,
                                                   std::chrono::steady_clock::time_point process_start);
 

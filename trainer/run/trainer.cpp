@@ -32,8 +32,8 @@ Reached Trainer::reached() const {
           std::max(saves_.last_saved_step(), starts_from_.load()), agrees_};
 }
 
-// Runs on the thread of `signals_`. Until the first agreement no step is done that a save would keep,
-// and the start or the first step may take minutes.
+// Runs on the thread of `signals_`. Until the first agreement no step is done that a save would
+// keep, and the start or the first step may take minutes.
 void Trainer::receive(int signal) const {
   if (!agrees_) ends_.at_start(signal, {.checkpoint = starts_from_});
   telemetry_.info(

@@ -39,8 +39,8 @@ StepProgram compile_step(const JobConfig& config, const Layout& layout,
                          const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
                          const std::shared_ptr<const Decoder>& model, const CompileRequest& request);
 DataOptions training_data(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);
-// Returns options of fixed batches, drawn from all documents: those held out of the training set, or
-// another data set.
+// Returns options of fixed batches, drawn from all documents: those held out of the training set,
+// or another data set.
 DataOptions validation_data(const JobConfig& config, const Layout& layout,
                             const RankEnvironment& environment);
 

@@ -33,8 +33,8 @@ class TrainState {
  public:
   // Creates the state that any of the functions reads, except values that one body saves for
   // another. Initialises parameter `i` of the model's table by its rule and `seed`, constants from
-  // the model, and the rest with zeros. The state is on `device`, or in host memory where a function
-  // says so. Weights are drawn on CUDA, otherwise on the host, one tensor at a time.
+  // the model, and the rest with zeros. The state is on `device`, or in host memory where a
+  // function says so. Weights are drawn on CUDA, otherwise on the host, one tensor at a time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 

@@ -24,7 +24,8 @@ struct Accuracy {
   int percent_of_80 = 0;  // the size of the error that 80 % of the class's runs do not exceed
 };
 
-// Returns the accuracy of a class. benchmarks/backcast.py learned it without the source of each run.
+// Returns the accuracy of a class. benchmarks/backcast.py learned it without the source of each
+// run.
 Accuracy accuracy_of(JobClass job);
 
 }  // namespace rondo::ir

@@ -1,36 +1,39 @@
-// One row a GPU, as in the header's table. Programs reach the same share of the figures on all GPUs,
-// but for the power limit:
+// One row a GPU, as in the header's table. Programs reach the same share of the figures on all
+// GPUs, but for the power limit:
 //
-// - matmul 0.85 of the peak with full tiles, full waves and long sums. 8192^3 then runs at 790 TFLOP/s on an
-//   H100 or H200, and 4096^3 at 760 (cost_model.cpp): the rates published for cuBLAS.
-// - float8: 0.96 of that share with a scale a matrix and 0.74 with scales of 128 elements, which cuBLASLt has for
-//   Hopper only. On an H200 the product by w1 reaches 1,333 TFLOP/s with a scale a matrix, 1,374 with a scale a row,
-//   1,115 and 894 with scales of 128, and products in bf16 693 (docs/results/gpu_check_2026-11-26.md). Assumes
-//   that scales of rows cost as much as one of a matrix, and so do scales of 32 (MXFP8), which tensor cores of
-//   data-center Blackwells apply.
-// - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8 and 16
-//   thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward. Rate and half-way
-//   length are fitted to these.
-// - attention to keys at any positions 0.01 of the peak: a kernel without tensor cores that reads keys from
-//   the L2 cache once a query. An assumption.
-// - memory 0.80: on an H200 in a step AdamW reaches 0.71 of the figure; alone it reaches 0.84, SwiGLU 0.87 and a
-//   copy 0.88 (docs/results/gpu_check_2026-11-26.md).
+// - matmul 0.85 of the peak with full tiles, full waves and long sums. 8192^3 then runs at 790
+//   TFLOP/s on an H100 or H200, and 4096^3 at 760 (cost_model.cpp): the rates published for cuBLAS.
+// - float8: 0.96 of that share with a scale a matrix and 0.74 with scales of 128 elements, which
+//   cuBLASLt has for Hopper only. On an H200 the product by w1 reaches 1,333 TFLOP/s with a scale a
+//   matrix, 1,374 with a scale a row, 1,115 and 894 with scales of 128, and products in bf16 693
+//   (docs/results/gpu_check_2026-11-26.md). Assumes that scales of rows cost as much as one of a
+//   matrix, and so do scales of 32 (MXFP8), which tensor cores of data-center Blackwells apply.
+// - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8
+//   and 16 thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward.
+//   Rate and half-way length are fitted to these.
+// - attention to keys at any positions 0.01 of the peak: a kernel without tensor cores that reads
+//   keys from the L2 cache once a query. An assumption.
+// - memory 0.80: on an H200 in a step AdamW reaches 0.71 of the figure; alone it reaches 0.84,
+//   SwiGLU 0.87 and a copy 0.88 (docs/results/gpu_check_2026-11-26.md).
 // - launch 4 us: the usual cost of a CUDA launch with its arguments, issued by a C++ executor.
-// - within a node, 0.80 of the links and 9 us a hop give the published rates of NCCL all-reduces on 8 H100:
-//   30 % of the peak at 16 MiB, 67 % at 128 MiB.
-// - between nodes, 0.95 of a node's cards and 7.3 us a hop give, within 5 points, the published 24 %, 41 %,
-//   86 % at 32, 64 and 512 MiB on 4 nodes of 8 H100.
-// - small messages: 1 us a hop within a node and 7 us between nodes, as in NCCL's model (tuning.cc).
-// - exchange 0.50 of the links' rate and 50 us for the host, if tokens go to their experts in sizes that it must
-//   know first. Runs with DeepEP reach 0.5 to 1, runs with separate all-to-alls 0.1.
-// - contention: each byte that a hidden collective sends costs compute 3 bytes of memory traffic. It is read,
-//   received and written, and the copies take multiprocessors.
-// - sustained, by card: what the power limit leaves. 0.79 of a Hopper with 700 W makes the steps of the check of an
-//   H200 as fast as they were, within 3 %; products ran at 693 TFLOP/s there, 664 as planned. An H100 PCIe (350 W) reaches 433 in bf16 (torchao,
-//   issue 3342). h100-96gb (500 W), A100 and Blackwell are fitted to published runs. The others are limited by
-//   their figures alone. docs/results/backcast_2026-11-26.md has the runs, and how far each misses.
-// - a lower power limit: (limit / own limit)^0.4 of the sustained rate. Hoppers with 700 and 500 W sustain 0.79 and
-//   0.69, and one with 350 W 0.75 as much for each multiprocessor as one with 700 W.
+// - within a node, 0.80 of the links and 9 us a hop give the published rates of NCCL all-reduces on
+//   8 H100: 30 % of the peak at 16 MiB, 67 % at 128 MiB.
+// - between nodes, 0.95 of a node's cards and 7.3 us a hop give, within 5 points, the published 24
+//   %, 41 %, 86 % at 32, 64 and 512 MiB on 4 nodes of 8 H100.
+// - small messages: 1 us a hop within a node and 7 us between nodes, as in NCCL's model
+//   (tuning.cc).
+// - exchange 0.50 of the links' rate and 50 us for the host, if tokens go to their experts in sizes
+//   that it must know first. Runs with DeepEP reach 0.5 to 1, runs with separate all-to-alls 0.1.
+// - contention: each byte that a hidden collective sends costs compute 3 bytes of memory traffic.
+//   It is read, received and written, and the copies take multiprocessors.
+// - sustained, by card: what the power limit leaves. 0.79 of a Hopper with 700 W makes the steps of
+//   the check of an H200 as fast as they were, within 3 %; products ran at 693 TFLOP/s there, 664
+//   as planned. An H100 PCIe (350 W) reaches 433 in bf16 (torchao, issue 3342). h100-96gb (500 W),
+//   A100 and Blackwell are fitted to published runs. The others are limited by their figures alone.
+//   docs/results/backcast_2026-11-26.md has the runs, and how far each misses.
+// - a lower power limit: (limit / own limit)^0.4 of the sustained rate. Hoppers with 700 and 500 W
+//   sustain 0.79 and 0.69, and one with 350 W 0.75 as much for each multiprocessor as one with 700
+//   W.
 // - host 0.85 of the link: the usual rate of large copies from pinned memory.
 // - reserve: 3 GiB of a GPU for the CUDA context, NCCL's buffers and cuBLAS's workspaces.
 //
@@ -241,8 +244,8 @@ bool scale_rate(DeviceModel& device, std::string_view what, double factor) {
 }
 
 const DeviceModel& device_model_for(TargetDevice device) {
-  // A decision to merge products changes bits of results, so the card is at full clocks, and copies are
-  // alone. Buckets grow by the ring's latency.
+  // A decision to merge products changes bits of results, so the card is at full clocks, and copies
+  // are alone. Buckets grow by the ring's latency.
   static const DeviceModel at_full_clocks = [] {
     DeviceModel h200 = *find_device_model("h200");
     h200.sustained_fraction = 1;

@@ -20,8 +20,8 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 21 | static_cast<std::uint32_t>(right);
 }
 
-// Returns the kinds of merges, by rank: merges to one token are of one kind. Empty where the rank of
-// a merge is its index.
+// Returns the kinds of merges, by rank: merges to one token are of one kind. Empty where the rank
+// of a merge is its index.
 std::vector<std::pair<std::uint32_t, std::int32_t>> kinds_of(const BpeModel& model) {
   std::vector<std::pair<std::uint32_t, std::int32_t>> kinds;
   if (model.token_ranks.empty()) return kinds;

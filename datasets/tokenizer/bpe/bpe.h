@@ -94,8 +94,8 @@ class Bpe {
   static constexpr std::uint64_t kNoSlot = ~std::uint64_t{0};
   static constexpr std::size_t kFew = 64;
 
-  // Returns the kind of the merge of two tokens, kNoRank without one. Kinds are in the order of their
-  // ranks, and are the ranks where levels_ is empty.
+  // Returns the kind of the merge of two tokens, kNoRank without one. Kinds are in the order of
+  // their ranks, and are the ranks where levels_ is empty.
   std::uint32_t rank(std::int32_t left, std::int32_t right) const;
   std::size_t first_slot(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
   void begin_with_bytes(std::string_view word, Work& work) const;

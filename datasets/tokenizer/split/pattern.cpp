@@ -103,7 +103,8 @@ class Rewriter {
     copy(1);
   }
 
-  // A class of letters, e.g. [sdmt]. Both engines fold a letter in a class with single characters only.
+  // A class of letters, e.g. [sdmt]. Both engines fold a letter in a class with single characters
+  // only.
   void caseless_class() {
     std::size_t length = 1;
     while (is_letter(peek(length))) ++length;

@@ -1,11 +1,11 @@
 // Translates the regular expressions of a tokenizer.json, which Oniguruma reads (Ruby's syntax),
 // to PCRE2.
 //
-// Unicode classes become lists of code points (unicode.h). What both engines read equally is copied.
-// Classes, with nested ones and intersections (&&), become one list.
-// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+. In case-insensitive groups
-// everything but ASCII letters, classes of them and apostrophes is refused, because Oniguruma folds
-// "ss" with U+00DF.
+// Unicode classes become lists of code points (unicode.h). What both engines read equally is
+// copied. Classes, with nested ones and intersections (&&), become one list.
+// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+. In case-insensitive
+// groups everything but ASCII letters, classes of them and apostrophes is refused, because
+// Oniguruma folds "ss" with U+00DF.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
-// The sets of code points that a tokenizer.json refers to: \p{L}, \p{Lu}, \s and the like in regular
-// expressions, and those of pre-tokenizers and normalizers. The lists are generated from the package
-// `tokenizers` (scripts/unicode_tables.py), because the Unicode version determines how text is
-// split. The system's PCRE2 has another version and differs in about ten thousand code points.
+// The sets of code points that a tokenizer.json refers to: \p{L}, \p{Lu}, \s and the like in
+// regular expressions, and those of pre-tokenizers and normalizers. The lists are generated from
+// the package `tokenizers` (scripts/unicode_tables.py), because the Unicode version determines how
+// text is split. The system's PCRE2 has another version and differs in about ten thousand code
+// points.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
-// A child reads inputs until one breaks a rule; it then ends, and the next child goes on behind that input.
-// What it is reading stands in shared memory, so that it is not lost with the child. The parent is the
-// watchdog: it compares the child's processor time with that at the beginning of the input.
+// A child reads inputs until one breaks a rule; it then ends, and the next child goes on behind
+// that input. What it is reading stands in shared memory, so that it is not lost with the child.
+// The parent is the watchdog: it compares the child's processor time with that at the beginning of
+// the input.
 #include "tests/attack/fuzz/campaign.h"
 
 #include <fcntl.h>
@@ -82,7 +83,8 @@ std::string judge(const Parser& parser, const Input& input, bool& accepted) {
   }
 }
 
-// Nothing that a parser prints is of interest, but for what a sanitizer says, which the parent reads.
+// Nothing that a parser prints is of interest, but for what a sanitizer says, which the parent
+// reads.
 void silence(const fs::path& errors) {
   const int null = open("/dev/null", O_RDWR);
   const int file = open(errors.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);

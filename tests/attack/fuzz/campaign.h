@@ -1,6 +1,6 @@
-// Runs mutated inputs through one parser, in a process of its own, and judges each: it must be accepted or
-// refused with an error of its kind, within 2 s of the processor (20 under a sanitizer) and 256 MiB beyond
-// what the process had.
+// Runs mutated inputs through one parser, in a process of its own, and judges each: it must be
+// accepted or refused with an error of its kind, within 2 s of the processor (20 under a sanitizer)
+// and 256 MiB beyond what the process had.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// `fuzz`: attacks the parsers of the program with mutated inputs, and ends with 1 where one broke. An input
-// follows from seed and number, so that `fuzz --parser P --seed S --first NUMBER --runs 1` reads it again.
+// `fuzz`: attacks the parsers of the program with mutated inputs, and ends with 1 where one broke.
+// An input follows from seed and number, so that `fuzz --parser P --seed S --first NUMBER --runs 1`
+// reads it again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +9,10 @@
 #include "support/flags/flags.h"
 #include "tests/attack/fuzz/campaign.h"
 
-// Settings of the sanitizers, where the program is built with them: little memory for what was freed, so that
-// what is measured is the parser's; an end at the first thing found; and nothing else that takes time, since
-// a million inputs are many. One input again, with ASAN_OPTIONS=malloc_context_size=30, tells more.
+// Settings of the sanitizers, where the program is built with them: little memory for what was
+// freed, so that what is measured is the parser's; an end at the first thing found; and nothing
+// else that takes time, since a million inputs are many. One input again, with
+// ASAN_OPTIONS=malloc_context_size=30, tells more.
 extern "C" {
 const char* __asan_default_options();
 const char* __asan_default_options() {

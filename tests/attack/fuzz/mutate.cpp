@@ -1,6 +1,6 @@
-// Two levels. Bytes: what a disk, a network or an editor does to a file. Values: JSON is parsed, changed and
-// written again, since nearly all changes of its bytes are caught by the first check, and nothing behind that
-// would be reached.
+// Two levels. Bytes: what a disk, a network or an editor does to a file. Values: JSON is parsed,
+// changed and written again, since nearly all changes of its bytes are caught by the first check,
+// and nothing behind that would be reached.
 #include "tests/attack/fuzz/mutate.h"
 
 #include <algorithm>
@@ -124,8 +124,8 @@ void replace_number(std::string& text, Random& random) {
   text.replace(begin, end - begin, one_of(kNumbers, random));
 }
 
-// A little-endian number of 1, 2, 4 or 8 bytes at the end of its type's range, or near to the text's own
-// size.
+// A little-endian number of 1, 2, 4 or 8 bytes at the end of its type's range, or near to the
+// text's own size.
 void overwrite_binary(std::string& text, Random& random) {
   const std::size_t width = std::size_t{1} << random() % 4;
   if (text.size() < width) return;
@@ -140,7 +140,8 @@ void overwrite_binary(std::string& text, Random& random) {
 void repeat_block(std::string& text, Random& random) {
   const std::size_t at = below(text.size(), random);
   const std::string block = text.substr(at, 1 + below(random() % 4 == 0 ? 400 : 12, random));
-  // The longest take most of the time, and a thousand of them in a million tell as much as ten thousand.
+  // The longest take most of the time, and a thousand of them in a million tell as much as ten
+  // thousand.
   const std::uint64_t kind = random() % 256;
   std::size_t times = kind == 0 ? kLongestMutant : kind < 16 ? 1 + random() % 200 : 1 + random() % 8;
   times = std::min(times, (kLongestMutant - std::min(kLongestMutant, text.size())) / block.size());

@@ -1,5 +1,5 @@
-// The one mutator of the tests: texts and bytes as damage, mistakes and attackers make them. The same numbers
-// from `random` give the same result everywhere.
+// The one mutator of the tests: texts and bytes as damage, mistakes and attackers make them. The
+// same numbers from `random` give the same result everywhere.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ using Random = std::mt19937_64;
 
 inline constexpr std::size_t kLongestMutant = 64 << 10;  // bytes
 
-// Changes `text` in one to four places: bits flipped, bytes replaced, taken out, put in or repeated, numbers
-// replaced by those at the ends of types (in digits or in binary), words of the formats put in, a piece of
-// `other` put in, the end cut off.
+// Changes `text` in one to four places: bits flipped, bytes replaced, taken out, put in or
+// repeated, numbers replaced by those at the ends of types (in digits or in binary), words of the
+// formats put in, a piece of `other` put in, the end cut off.
 std::string mutate(std::string text, std::string_view other, Random& random);
 
-// The same for JSON: one to three values are replaced, removed, doubled or moved, and what comes out is JSON.
-// Of JSON lines, one line. A text that is neither is mutated as bytes.
+// The same for JSON: one to three values are replaced, removed, doubled or moved, and what comes
+// out is JSON. Of JSON lines, one line. A text that is neither is mutated as bytes.
 std::string mutate_json(const std::string& text, std::string_view other, Random& random);
 
 }  // namespace rondo::attack

@@ -1,5 +1,5 @@
-// What reads bytes that others wrote: the parsers that are attacked, each as one function that reads an input
-// to its end.
+// What reads bytes that others wrote: the parsers that are attacked, each as one function that
+// reads an input to its end.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct Input {
 };
 
 struct Parser {
-  // Its seeds are in tests/attack/corpus/NAME: each file is one; the files of a folder there are read
-  // together, and one of them is mutated.
+  // Its seeds are in tests/attack/corpus/NAME: each file is one; the files of a folder there are
+  // read together, and one of them is mutated.
   std::string_view name;
   bool reads_files = false;
   int cost = 1;  // a run of N inputs has N / cost of this parser
-  // What it may end in besides success. Anything else that it throws is a bug, and ExitCode::internal is,
-  // too.
+  // What it may end in besides success. Anything else that it throws is a bug, and
+  // ExitCode::internal is, too.
   std::vector<ExitCode> refusals;
   void (*read)(const Input&);
   std::vector<std::string> (*made)() = nullptr;  // more seeds
@@ -36,7 +36,8 @@ std::span<const Parser> parsers();
 std::vector<Parser> parsers_of_text();   // no file is touched
 std::vector<Parser> parsers_of_files();  // of files, and of folders of files
 
-// Throws std::logic_error, which is no refusal, where what must hold of an input that was accepted does not.
+// Throws std::logic_error, which is no refusal, where what must hold of an input that was accepted
+// does not.
 void must(bool holds, const char* what);
 
 }  // namespace rondo::attack

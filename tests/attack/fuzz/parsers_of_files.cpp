@@ -1,5 +1,6 @@
-// Parsers of files and of folders of files, one of which is mutated. What a checksum protects is sealed
-// again, since an attacker would do so: the mark of a checkpoint, the header of a token file.
+// Parsers of files and of folders of files, one of which is mutated. What a checksum protects is
+// sealed again, since an attacker would do so: the mark of a checkpoint, the header of a token
+// file.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -99,7 +100,8 @@ void use_tokenizer(const Tokenizer& tokenizer) {
 
 void read_tokenizer(const Input& input) { use_tokenizer(*load_tokenizer(input.file.parent_path())); }
 
-// Ranks are known by their number, which most mutations of the seed's 109 lines keep or change by a few.
+// Ranks are known by their number, which most mutations of the seed's 109 lines keep or change by a
+// few.
 void read_ranks(const Input& input) {
   constexpr std::size_t kLeast = 101;
   std::array<RankFamily, 16> families;

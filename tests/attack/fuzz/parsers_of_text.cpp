@@ -1,5 +1,6 @@
-// Parsers of texts in memory: graphs, manifests, headers, what comes over a socket, flags and variables. What
-// an accepted input promises is checked here, too: what was read is written and read again, and sizes hold.
+// Parsers of texts in memory: graphs, manifests, headers, what comes over a socket, flags and
+// variables. What an accepted input promises is checked here, too: what was read is written and
+// read again, and sizes hold.
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -11,7 +11,8 @@ namespace rondo::attack {
 
 class Seeds {
  public:
-  // Copies what the parser reads from files into `work`, which is removed with this object's process.
+  // Copies what the parser reads from files into `work`, which is removed with this object's
+  // process.
   Seeds(const Parser& parser, const std::filesystem::path& work);
 
   Input make(std::uint64_t seed, std::uint64_t number) const;

@@ -25,7 +25,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Products of a linear layer, of a batch, of experts, and their gradients. Sizes need several tiles.
+// Products of a linear layer, of a batch, of experts, and their gradients. Sizes need several
+// tiles.
 StepFunction bf16_step() {
   const auto bf16 = [](std::vector<std::int64_t> sizes) { return ir::contiguous(ir::DType::bf16, sizes); };
   StepFunction f;

@@ -43,7 +43,8 @@ TEST_CASE("a float8 product has the operations of any product, at the rate of fl
   DeviceModel without_limit = h200;
   without_limit.sustained_fraction = 1;
   CHECK(tera_per_s(tensorwise, without_limit) == Approx(1514).epsilon(0.01));
-  // On an H200, a scale a matrix and scales of 128 over bf16: two of three products reach 1,115, one 894.
+  // On an H200, a scale a matrix and scales of 128 over bf16: two of three products reach 1,115,
+  // one 894.
   CHECK(tera_per_s(tensorwise, h200) / tera_per_s(plain, h200) == Approx(1333.0 / 693).epsilon(0.01));
   CHECK(tera_per_s(blocks, h200) / tera_per_s(plain, h200) ==
         Approx(3 / (2 / 1115.0 + 1 / 894.0) / 693).epsilon(0.01));

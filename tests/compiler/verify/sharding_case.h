@@ -1,5 +1,5 @@
-// Graphs of a few nodes for the tests of the types of sharding: their inputs, and what the rules say of
-// them.
+// Graphs of a few nodes for the tests of the types of sharding: their inputs, and what the rules
+// say of them.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>

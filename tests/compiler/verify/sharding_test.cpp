@@ -195,7 +195,7 @@ TEST_CASE("the text of a graph has its mesh and the sharding of its inputs") {
 }
 
 TEST_CASE("a head with its loss takes the labels of its rows, and one gradient for all of them") {
-  // A weight %42 of all columns, the step's tokens %44, and rows of all ranks: labels %47, places %48.
+  // A weight %42 of all columns, tokens %44 of the step, rows of all ranks: labels %47, places %48.
   const std::string operands =
       "  %40: f32[64] = _c10d_functional.all_gather_into_tensor.default(%0, 8, \"dp_tp\")\n"
       "  %41: f32[64] views %40 = _c10d_functional.wait_tensor.default(%40)\n"

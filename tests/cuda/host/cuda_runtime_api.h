@@ -64,7 +64,8 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes) {
 
 // REQUIRES: no lane of the warp has returned.
 void __syncwarp(std::source_location at = std::source_location::current());
-// Returns the lanes whose value equals that of this lane. REQUIRES: no lane of the warp has returned.
+// Returns the lanes whose value equals that of this lane. REQUIRES: no lane of the warp has
+// returned.
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
   unsigned lanes = 0;

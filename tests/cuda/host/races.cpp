@@ -1,9 +1,11 @@
-// Finds races of kernels on the host. GCC's -fsanitize=thread puts a call in front of each access to
-// memory. This file has these functions instead of libtsan, which knows no fibers as a GPU's threads.
+// Finds races of kernels on the host. GCC's -fsanitize=thread puts a call in front of each access
+// to memory. This file has these functions instead of libtsan, which knows no fibers as a GPU's
+// threads.
 //
 // Two accesses of different threads of a block race if one writes and no barrier lies between them:
 // __syncthreads, or __syncwarp for lanes of a warp. Two blocks race on memory that both know, since
-// nothing orders blocks. So one run shows the races of all schedules that access the same addresses.
+// nothing orders blocks. So one run shows the races of all schedules that access the same
+// addresses.
 #include <cuda_runtime_api.h>
 
 #include <array>

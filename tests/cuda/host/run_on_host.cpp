@@ -1,5 +1,5 @@
-// Threads are fibers. A context starts each; later switches are by _longjmp, since swapcontext makes a
-// system call each time.
+// Threads are fibers. A context starts each; later switches are by _longjmp, since swapcontext
+// makes a system call each time.
 #include <cuda_runtime_api.h>
 #include <setjmp.h>
 #include <ucontext.h>

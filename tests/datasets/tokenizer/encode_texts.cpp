@@ -6,9 +6,9 @@
 //   encode_texts TOKENIZER speed IN        prints the processor time in seconds for all texts
 //   encode_texts TOKENIZER reference_speed IN  the same, with the reference engine
 //   encode_texts TOKENIZER engines IN      exit 1 if the two engines give different ids
-// TOKENIZER is a file. A file of ranks is split by the pattern of pattern.txt in its folder, where there is one.
-// IN has for each text its length in bytes (u32, little-endian) and the bytes. OUT has for each
-// text the number of numbers (u32) and the numbers (i32).
+// TOKENIZER is a file. A file of ranks is split by the pattern of pattern.txt in its folder, where
+// there is one. IN has for each text its length in bytes (u32, little-endian) and the bytes. OUT
+// has for each text the number of numbers (u32) and the numbers (i32).
 #include <algorithm>
 #include <array>
 #include <cstdint>

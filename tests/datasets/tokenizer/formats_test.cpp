@@ -1,5 +1,5 @@
-// Tests what the readers of tiktoken ranks, Tekken and SentencePiece accept and refuse. The ids of whole
-// structures are compared with the packages (formats_against_packages.py).
+// Tests what the readers of tiktoken ranks, Tekken and SentencePiece accept and refuse. The ids of
+// whole structures are compared with the packages (formats_against_packages.py).
 #include <array>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,5 @@
-// DeepSeek-V3's costs against published figures, and its parts against plain arithmetic in double precision.
+// DeepSeek-V3's costs against published figures, and its parts against plain arithmetic in double
+// precision.
 #include "models/deepseek_v3/deepseek_v3.h"
 
 #include <ATen/TensorOperators.h>
@@ -47,7 +48,8 @@ double norm_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// What one token's logits say, expert by expert, in double precision: the score of each expert that is taken.
+// What one token's logits say, expert by expert, in double precision: the score of each expert that
+// is taken.
 std::vector<double> route_one(std::vector<double> logits, const std::vector<double>& bias,
                               const RouterOptions& o) {
   const std::size_t experts = logits.size(), groups = static_cast<std::size_t>(o.n_groups);
@@ -130,7 +132,8 @@ TEST_CASE("YaRN keeps fast rotations and divides slow ones by the factor") {
   };
   const std::vector<double> a = angles(scaled), b = angles(plain);
   REQUIRE(a.size() == 32);
-  // 64 ln(4096 / (32 * 2 pi)) / (2 ln 10000) = 10.47 is truncated to 10, and with 1 turn 22.52 up to 23.
+  // 64 ln(4096 / (32 * 2 pi)) / (2 ln 10000) = 10.47 is truncated to 10, and with 1 turn 22.52 up
+  // to 23.
   for (std::size_t i = 1; i < 32; ++i) {
     INFO(i);
     const double ramp = std::clamp((static_cast<double>(i) - 10.0) / 13.0, 0.0, 1.0);

@@ -9,7 +9,8 @@ rondo::Llama3Config flavor(const std::string& name) {
   return rondo::from_values<rondo::Llama3Config>(rondo::load_config({"--model.flavor=" + name}).model.sizes);
 }
 
-// Embedding, head unless tied, and per layer four attention and three feed-forward matrices and two norms.
+// Embedding, head unless tied, and per layer four attention and three feed-forward matrices and two
+// norms.
 std::int64_t parameters(const rondo::Llama3Config& c) {
   const std::int64_t kv = c.n_kv_heads * c.head_width();
   const std::int64_t layer = 2 * c.dim * c.dim + 2 * c.dim * kv + 3 * c.dim * c.ffn_width() + 2 * c.dim;

@@ -64,8 +64,8 @@ TEST_CASE("every flavor has as many parameters as transformers' class of its siz
 }
 
 TEST_CASE("of experts, those that a token takes count in its cost") {
-  // 3.3 B of 30.5 B parameters are active, 22.2 B of 235 B; embeddings are looked up. With one token a
-  // sequence each head meets one key and one value.
+  // 3.3 B of 30.5 B parameters are active, 22.2 B of 235 B; embeddings are looked up. With one
+  // token a sequence each head meets one key and one value.
   const auto cost = [](std::int64_t active, std::int64_t dim, std::int64_t layers, std::int64_t heads) {
     return 6 * (active - 151936 * dim) + 6 * layers * heads * 2 * 128;
   };

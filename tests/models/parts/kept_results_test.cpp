@@ -1,4 +1,5 @@
-// Selective recomputation: what is kept, what is computed again, and what must not happen in between.
+// Selective recomputation: what is kept, what is computed again, and what must not happen in
+// between.
 #include "models/parts/kept_results.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,5 +1,5 @@
-// A whole mixture of experts against a reference in double precision that is written apart from it: every
-// expert computes every token there, and what a token does not take counts nothing.
+// A whole mixture of experts against a reference in double precision that is written apart from it:
+// every expert computes every token there, and what a token does not take counts nothing.
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
@@ -69,8 +69,8 @@ Named random_weights(const Shape& s) {
 
 // --- the reference ---
 
-// The `count` largest of `of`, by what `value` says. REQUIREs that the next one is not as large but for
-// rounding.
+// The `count` largest of `of`, by what `value` says. REQUIREs that the next one is not as large but
+// for rounding.
 std::vector<std::int64_t> largest(std::vector<std::int64_t> of, std::int64_t count,
                                   const std::function<double(std::int64_t)>& value) {
   std::sort(of.begin(), of.end(), [&](auto a, auto b) { return value(a) > value(b); });

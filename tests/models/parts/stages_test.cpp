@@ -1,5 +1,5 @@
-// Stages of small decoders, one after the other on one rank, against the whole: what they have of it, and the
-// bits that come out.
+// Stages of small decoders, one after the other on one rank, against the whole: what they have of
+// it, and the bits that come out.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randint.h>

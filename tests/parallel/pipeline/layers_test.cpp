@@ -52,8 +52,8 @@ std::string split(int layers, int stages, const EndCosts& ends) {
 }
 
 TEST_CASE("layers are split as in torchtitan, where torchtitan accepts the shape") {
-  // torchtitan's rule: each stage has (layers + weights of both ends) / stages, the first ones one more,
-  // and the end stages have their weights less.
+  // torchtitan's rule: each stage has (layers + weights of both ends) / stages, the first ones one
+  // more, and the end stages have their weights less.
   for (int layers = 4; layers < 140; ++layers)
     for (int stages = 2; stages <= 16; ++stages)
       for (int first = 0; first <= 2; ++first)

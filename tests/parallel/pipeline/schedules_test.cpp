@@ -147,11 +147,13 @@ TEST_CASE("a message delays its reader, and messages of one edge are serial") {
   // Forward and backward once; all other messages overlap compute.
   CHECK(simulated("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
   times.messages = {10};
-  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 after the first.
+  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 after
+  // the first.
   const Simulated two = simulated("GPipe", {2, 1, 2}, times);
   CHECK(two.timeline.first[1] == 11);
   CHECK(two.timeline.last[1] == 21 + 1 + 2 + 2);
-  // F of four stages, I of three and W of one before the last I and W; the turn of a V has no message.
+  // F of four stages, I of three and W of one before the last I and W; the turn of a V has no
+  // message.
   times.messages = {1};
   CHECK(simulated("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
 }

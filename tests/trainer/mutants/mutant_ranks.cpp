@@ -1,6 +1,6 @@
-// `mutant_ranks play DESCRIPTORS`: ranks of a pool (launch/rank_pool.h) that run steps with mistakes.
-// The flags are the name of a job, the number of generated mistakes, the seed that draws them, and
-// the flags of the configuration.
+// `mutant_ranks play DESCRIPTORS`: ranks of a pool (launch/rank_pool.h) that run steps with
+// mistakes. The flags are the name of a job, the number of generated mistakes, the seed that draws
+// them, and the flags of the configuration.
 //
 // The unchanged step is traced and run first. Then each mistake is put into its graph, or into the
 // schedule of a pipeline, whose ranks have different graphs. A mistake counts as refused if the

@@ -36,7 +36,8 @@ std::string bucket_of(const ParameterRule& rule, const TrainStepOptions& options
   return options.bucket ? options.bucket(rule.name, bucket) : bucket;
 }
 
-// Returns the groups of parameters that are updated together, in the order of their first parameters.
+// Returns the groups of parameters that are updated together, in the order of their first
+// parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
                                        const std::vector<ShardPlacement>& placements,
                                        const TrainStepOptions& options) {
@@ -118,8 +119,8 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
   return forward;
 }
 
-// Chooses how many of `all` rows a loss computes at a time; 0: all at once. `note` gives the reason if
-// the options request chunks.
+// Chooses how many of `all` rows a loss computes at a time; 0: all at once. `note` gives the reason
+// if the options request chunks.
 std::int64_t choose_loss_rows(const StepContext& step, std::int64_t all, std::string& note) {
   const TrainStepOptions& o = step.options;
   if (!step.head || !o.loss_chunks || all == 0) return 0;
@@ -148,8 +149,8 @@ Tensor all_valid(const Mesh& mesh, const Tensor& valid_tokens, at::ScalarType dt
   return sum_over_ranks(mesh, kTokenAxes, valid_tokens).to(dtype);
 }
 
-// Returns the sum over the labels of this rank's batch. With `valid_tokens`, divides it by the valid
-// tokens of all batches of the step.
+// Returns the sum over the labels of this rank's batch. With `valid_tokens`, divides it by the
+// valid tokens of all batches of the step.
 Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& logits_BTV,
                const Tensor& labels_BT, const Tensor& valid_tokens) {
   ModuleScope scope("loss");

@@ -60,7 +60,8 @@ using Decoders = std::vector<std::shared_ptr<const Decoder>>;
 StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
                                  const StageEnds& ends, const TrainStepOptions& options);
 
-// The loss of a batch: its share of the mean over the labels of the step, or the sum over its labels.
+// The loss of a batch: its share of the mean over the labels of the step, or the sum over its
+// labels.
 enum class LossOf : std::uint8_t { step, labels };
 
 // The positions of the batch inputs of a stage, for forward and backward.
@@ -97,9 +98,9 @@ struct ForwardPass {
   std::vector<RouterLoad> loads;
   bool adds_gradients = false;  // the backward adds gradients to sums and returns none
 };
-// The inputs to which a backward adds gradients: none, or the sums over microbatches. A backward that
-// completes them returns the sums, reduced, as the gradients of the shards. One that does not adds
-// only to whole sums.
+// The inputs to which a backward adds gradients: none, or the sums over microbatches. A backward
+// that completes them returns the sums, reduced, as the gradients of the shards. One that does not
+// adds only to whole sums.
 struct BackwardSums {
   Range at = {};
   bool completes = false;
@@ -121,8 +122,8 @@ Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const at:
 at::Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
                     const Tensors& inputs);
 
-// Declares the sums of StepTotals::list() over microbatches. The functions of a stage and the update
-// share them.
+// Declares the sums of StepTotals::list() over microbatches. The functions of a stage and the
+// update share them.
 Range totals_sums(SignatureBuilder& b, const StepContext& step);
 StepTotals totals_from(const StepContext& step, const Tensors& sums);
 
