@@ -108,7 +108,7 @@ JobConfig random_config(unsigned seed) {
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next two
   config.parallelism.enable_async_tensor_parallel = false;
   config.compile.tensor_parallel_pieces = 0;
-  config.optimizer.early_step_in_backward = false;
+  config.optimizer.early_step_in_backward = config.training.enable_cpu_offload = false;
   config.parallelism.expert_parallel_degree = config.parallelism.expert_tensor_parallel_degree = 1;
   config.parallelism.context_parallel_degree = config.parallelism.pipeline_parallel_degree = 1;
   config.parallelism.overlapped_microbatches = 1;
