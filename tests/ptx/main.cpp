@@ -12,13 +12,10 @@ struct Exception {
   const char *file, *arguments, *reason;
 };
 constexpr Exception kExceptions[] = {
-    {"add_widened_cu", "If13__nv_bfloat16L", "cases have one dtype"},
     {"add_widened_cu", "I13__nv_bfloat16fL", "the op refuses fp32 beside a bf16 sum"},
     {"attention_cu", "Li8E", "cases have heads of at most 128"},
     {"attention_cu", "Li16E", "cases have heads of at most 128"},
     {"normal_draws_cu", "draw_kernelId", "cases draw f32 and bf16"},
-    {"rms_norm_cu", "If13__nv_bfloat16L", "cases have one dtype"},
-    {"rms_norm_cu", "I13__nv_bfloat16fL", "cases have one dtype"},
 };
 
 }  // namespace
