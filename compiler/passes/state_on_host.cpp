@@ -1,19 +1,19 @@
 // Keeps parameters and moments in host memory.
 //
-//   parameter %0: f32[4096] w bucket b             parameter %0: host f32[4096] w bucket b
-//   forward layers.0.w                             forward layers.0.w
-//     %3 = aten._to_copy(%0, bf16)                   %9 = rondo.reload.default(%0)
-//     ...                                            %10 views %9 = rondo.wait_transfer.default(%9)
-//   update optimizer                        ->       %3 = aten._to_copy(%10, bf16)
-//     %7 = rondo.adamw([%0], ...)                    ...
-//   return                                         update optimizer
-//     new.w = %7 -> w                                %11 = rondo.reload.default(%0)
-//                                                    %12 views %11 = rondo.wait_transfer.default(%11)
-//                                                    %7 = rondo.adamw([%12], ...)
-//                                                    %13: host = rondo.offload.default(%7)
-//                                                    %14: host views %13 = wait_transfer(%13)
-//                                                  return
-//                                                    new.w = %14 -> w
+//   parameter %0: f32[4096] w bucket b           parameter %0: host f32[4096] w bucket b
+//   forward layers.0.w                           forward layers.0.w
+//     %3 = aten._to_copy(%0, bf16)                 %9 = rondo.reload.default(%0)
+//     ...                                          %10 views %9 = rondo.wait_transfer.default(%9)
+//   update optimizer                      ->       %3 = aten._to_copy(%10, bf16)
+//     %7 = rondo.adamw([%0], ...)                  ...
+//   return                                       update optimizer
+//     new.w = %7 -> w                              %11 = rondo.reload.default(%0)
+//                                                  %12 views %11 = rondo.wait_transfer.default(%11)
+//                                                  %7 = rondo.adamw([%12], ...)
+//                                                  %13: host = rondo.offload.default(%7)
+//                                                  %14: host views %13 = wait_transfer(%13)
+//                                                return
+//                                                  new.w = %14 -> w
 //
 // A phase reloads what it reads, so a parameter is on the device three times a step, each time
 // briefly. A set is the tensors of a bucket in a phase. Two chains of sets go through a step, one
