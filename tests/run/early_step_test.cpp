@@ -1,7 +1,6 @@
 // Tests updates in the backward on ranks: the step has the bits of an update at the end, and a
 // checkpoint of either resumes as the other.
-#include "tests/run/checkpoints.h"
-#include "tests/run/ladder.h"
+#include "tests/run/resumes_either_way.h"
 
 namespace rondo {
 namespace {
@@ -23,19 +22,10 @@ TEST_CASE("ranks that update in the backward have the bits of ranks that update 
 }
 
 TEST_CASE("a checkpoint of early updates resumes with updates at the end, and the other way round") {
-  const Place place;
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=2",
                         "--parallelism.data_parallel_replicate_degree=2",
                         "--parallelism.data_parallel_shard_degree=1"};
-  place.play(2, "straight", kAtTheEnd + saving);
-  for (const bool early_first : {false, true}) {
-    const std::string name = early_first ? "early first" : "early last";
-    const Words first = early_first ? kEarly : kAtTheEnd, last = early_first ? kAtTheEnd : kEarly;
-    place.play(2, name, first + saving + steps(2));
-    place.play(2, name, last + saving);
-    check_equal(place, "straight", name, 4);
-    check_same_tensors(place / "straight/checkpoint/step-4", place / (name + "/checkpoint/step-4"));
-  }
+  check_resumes_either_way(kAtTheEnd, kEarly, saving);
 }
 
 }  // namespace

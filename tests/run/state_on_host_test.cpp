@@ -1,7 +1,6 @@
 // Tests state in host memory on ranks: every layout has the bits of one without, and checkpoints of
 // either resume as the other.
-#include "tests/run/checkpoints.h"
-#include "tests/run/ladder.h"
+#include "tests/run/resumes_either_way.h"
 
 namespace rondo {
 namespace {
@@ -27,17 +26,8 @@ TEST_CASE("ranks with their state in host memory have the bits of ranks without"
 }
 
 TEST_CASE("a checkpoint of state in host memory resumes on the device, and the other way round") {
-  const Place place;
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=2"};
-  place.play(2, "straight", kPlain + saving);
-  for (const bool host_first : {false, true}) {
-    const std::string name = host_first ? "host first" : "host last";
-    const Words first = host_first ? kOnHost : kPlain, last = host_first ? kPlain : kOnHost;
-    place.play(2, name, first + saving + steps(2));
-    place.play(2, name, last + saving);
-    check_equal(place, "straight", name, 4);
-    check_same_tensors(place / "straight/checkpoint/step-4", place / (name + "/checkpoint/step-4"));
-  }
+  check_resumes_either_way(kPlain, kOnHost, saving);
 }
 
 }  // namespace

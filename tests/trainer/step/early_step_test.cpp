@@ -6,7 +6,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "compiler/plan/report/memory_report.h"
-#include "tests/trainer/step/small_job.h"
+#include "tests/trainer/step/trained_steps.h"
 
 namespace rondo {
 namespace {
@@ -62,24 +62,10 @@ TEST_CASE("each bucket has an update, which runs in the backward and frees its g
 
 TEST_CASE("an early update has the bits of an update at the end, in the graph and interpreted") {
   const std::string model = GENERATE("llama3", "deepseek_v3");
-  const auto hash_of = [&](const SmallJob::Flags& flags, ExecutorKind kind) {
-    const SmallJob job(model, 1, flags);
-    const StepProgram compiled = job.compile(kind);
-    TrainState state = job.state(compiled, c10::kCPU);
-    StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
-    std::string numbers;
-    for (const std::int64_t seed : {1, 2, 3}) {
-      const StepResult result = runner.run(batch_of(job, 1, seed), 1e-3);
-      CHECK(result.finite);
-      numbers += fmt::format("{} {} ", result.loss, result.grad_norm);
-    }
-    ProcessGroups groups = alone();
-    return numbers + state.hash(groups);
-  };
-  const std::string eager = hash_of(kAtTheEnd, ExecutorKind::eager);
-  CHECK(hash_of(kEarly, ExecutorKind::interpreter) == eager);
-  CHECK(hash_of(kEarly, ExecutorKind::replay) == eager);
-  CHECK(hash_of(kAtTheEnd, ExecutorKind::replay) == eager);
+  const std::string eager = trained_steps(model, kAtTheEnd, ExecutorKind::eager);
+  CHECK(trained_steps(model, kEarly, ExecutorKind::interpreter) == eager);
+  CHECK(trained_steps(model, kEarly, ExecutorKind::replay) == eager);
+  CHECK(trained_steps(model, kAtTheEnd, ExecutorKind::replay) == eager);
 }
 
 TEST_CASE("no step after one that is not finite changes a bit of an early update") {

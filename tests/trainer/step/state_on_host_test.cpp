@@ -7,7 +7,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "compiler/plan/report/memory_report.h"
-#include "tests/trainer/step/small_job.h"
+#include "tests/trainer/step/trained_steps.h"
 
 namespace rondo {
 namespace {
@@ -19,47 +19,30 @@ SmallJob::Flags with(SmallJob::Flags flags, const SmallJob::Flags& more) {
   return flags;
 }
 
-// Returns the numbers of three steps and the hash of the state after them.
-std::string trained(const std::string& model, const SmallJob::Flags& flags, ExecutorKind kind,
-                    int microbatches = 1) {
-  const SmallJob job(model, 1, flags);
-  const StepProgram compiled = job.compile(kind);
-  TrainState state = job.state(compiled, c10::kCPU);
-  StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
-  std::string numbers;
-  for (const std::int64_t seed : {1, 2, 3}) {
-    const StepResult result = runner.run(batch_of(job, microbatches, seed), 1e-3);
-    CHECK(result.finite);
-    numbers += fmt::format("{} {} ", result.loss, result.grad_norm);
-  }
-  ProcessGroups groups = alone();
-  return numbers + state.hash(groups);
-}
-
 }  // namespace
 
 TEST_CASE("a step with its state in host memory has the bits of one without") {
   const std::string model = GENERATE("llama3", "deepseek_v3");
-  const std::string eager = trained(model, {}, ExecutorKind::eager);
+  const std::string eager = trained_steps(model, {}, ExecutorKind::eager);
   for (const SmallJob::Flags& more :
        {SmallJob::Flags{}, {"--compile.memory_policy=full"}, {"--compile.memory_policy=sac_and_offload"}}) {
     INFO(model << " " << fmt::format("{}", fmt::join(more, " ")));
-    CHECK(trained(model, with(kOnHost, more), ExecutorKind::replay) == eager);
+    CHECK(trained_steps(model, with(kOnHost, more), ExecutorKind::replay) == eager);
   }
-  CHECK(trained(model, kOnHost, ExecutorKind::interpreter) == eager);
+  CHECK(trained_steps(model, kOnHost, ExecutorKind::interpreter) == eager);
 }
 
 TEST_CASE("the sums of two microbatches update state in host memory as they do on the device") {
   const SmallJob::Flags sums = {"--training.global_batch_size=4"};
-  CHECK(trained("llama3", with(kOnHost, sums), ExecutorKind::replay, 2) ==
-        trained("llama3", sums, ExecutorKind::replay, 2));
+  CHECK(trained_steps("llama3", with(kOnHost, sums), ExecutorKind::replay, 2) ==
+        trained_steps("llama3", sums, ExecutorKind::replay, 2));
 }
 
 TEST_CASE("early updates of state in host memory have the bits of updates at the end on the device") {
   const SmallJob::Flags no_clip = {"--training.max_norm=inf"};
   const SmallJob::Flags early = with(no_clip, {"--optimizer.early_step_in_backward=true"});
-  CHECK(trained("llama3", with(kOnHost, early), ExecutorKind::replay) ==
-        trained("llama3", no_clip, ExecutorKind::replay));
+  CHECK(trained_steps("llama3", with(kOnHost, early), ExecutorKind::replay) ==
+        trained_steps("llama3", no_clip, ExecutorKind::replay));
 }
 
 TEST_CASE("parameters and moments are in host memory, a few buckets of them on the device") {
