@@ -110,8 +110,8 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
-// Of a model of texts and other things, the text model: its own fields, and those of the whole
-// beside them.
+// Returns the text model of a multimodal model: its own fields, and those of the whole model beside
+// them.
 Json text_model_of(Json object, FieldsReader whole_reader, ReadConfig& read) {
   for (const ModelSpec& model : model_specs()) {
     const ModelType& type = *model.hugging_face_type;

@@ -13,8 +13,8 @@ namespace rondo {
 struct RankFamily {
   std::string_view name = "";
   std::size_t ranks = 0;
-  // Of the tokens, by hash_of_ranks. 0: unknown; tokenizer_config.json must have `bos` and `eos` as
-  // the first two ids after the ranks.
+  // The hash_of_ranks of the tokens. 0 means unknown: `bos` and `eos` must then have the first two
+  // ids after the ranks in tokenizer_config.json.
   std::uint64_t hash = 0;
   std::string_view pattern = "";  // in the syntax of tokenizer.json
   // By id. tokenizer_config.json may give other names, and more tokens.

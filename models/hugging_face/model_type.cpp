@@ -46,8 +46,8 @@ void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fi
     if (!unknown.raw().is_null()) unknown.refuse("no field of this rope_type");
 }
 
-// What the fields of a file say of the rotation. transformers 4 and 5 would compute two models of
-// two fields that differ.
+// Collects the fields of a file that describe the rotation. If two of them differ, transformers 4
+// and 5 compute different models.
 class RopeStatements {
  public:
   RopeStatements(const RopeScaling& scaling, const Fields& fields, std::vector<std::string>& problems)

@@ -1,5 +1,5 @@
-// What the tests of the configuration share: a TOML text in a file of its own, and the message that
-// a load ends in.
+// Loads TOML texts for the tests of the configuration, and returns the message that a load ends
+// with.
 #pragma once
 
 #include <unistd.h>

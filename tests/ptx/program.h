@@ -93,7 +93,7 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1, threads = 1;
 };
 
-// What warps did.
+// Counts the work of warps.
 struct Work {
   std::int64_t instructions = 0;  // issued for any number of lanes, without moves
   std::int64_t global_bytes = 0;  // that lanes accessed

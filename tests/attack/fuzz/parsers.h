@@ -1,5 +1,5 @@
-// What reads bytes that others wrote: the parsers that are attacked, each as one function that
-// reads an input to its end.
+// Lists the parsers of foreign bytes that are attacked. Each is one function that reads an input to
+// its end.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What tests of races see and change of kernels that run on the host.
+// Lets tests of races observe and change kernels that run on the host.
 #pragma once
 
 #include <cstddef>

@@ -48,8 +48,8 @@ double norm_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// What one token's logits say, expert by expert, in double precision: the score of each expert that
-// is taken.
+// Routes one token in double precision, expert by expert. Returns the score of each expert that is
+// taken.
 std::vector<double> route_one(std::vector<double> logits, const std::vector<double>& bias,
                               const RouterOptions& o) {
   const std::size_t experts = logits.size(), groups = static_cast<std::size_t>(o.n_groups);
