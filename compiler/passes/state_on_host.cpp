@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "compiler/analysis/transfers.h"
@@ -115,13 +116,13 @@ class HostState {
   std::int32_t input_of(ValueId id) const { return input_of_[roots_[id]]; }
 
   void find_sets() {
-    std::map<std::pair<std::int32_t, Phase>, bool> seen;
+    std::set<std::pair<std::int32_t, Phase>> seen;
     std::map<std::tuple<Phase, std::string_view>, std::size_t> set_of;
     for (NodeIndex i = 0; i < return_index(); ++i) {
       const Phase phase = graph_.nodes[i].phase;
       for_each_operand(graph_.nodes[i], [&](ValueId id) {
         const std::int32_t input = input_of(id);
-        if (input < 0 || !seen.emplace(std::pair(input, phase), true).second) return;
+        if (input < 0 || !seen.emplace(input, phase).second) return;
         const auto [set, is_new] =
             set_of.emplace(std::tuple(phase, bucket_of(graph_.inputs[input])), sets_.size());
         if (is_new)
