@@ -8,7 +8,8 @@ case " $* " in
   *config_file=*until_term*)
     trap 'echo "node $SLURM_NODEID: TERM"; exit 75' TERM
     echo "node $SLURM_NODEID waits"
-    for _ in {1..300}; do sleep 0.1; done
+    # Slurm signals each process of the task, and may reach the sleep before this shell.
+    for _ in {1..300}; do sleep 0.1 || true; done
     exit 1
     ;;
   *config_file=*error*) exit 3 ;;
