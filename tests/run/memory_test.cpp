@@ -4,7 +4,7 @@ namespace rondo {
 namespace {
 
 const Words kSmall = {"--model.dim=256",
-                      "--model.n_layers=6",
+                      "--model.n_layers=4",
                       "--model.n_heads=16",
                       "--model.n_kv_heads=16",
                       "--model.multiple_of=256",

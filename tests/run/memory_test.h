@@ -17,10 +17,10 @@ struct Memory {
   double saved = 0;     // bytes that the blocks save for the backward
 };
 
-// Returns the memory of the third step of a run that must end well; eager runs have
+// Returns the memory of the second step of a run that must end well; eager runs have
 // only `measured`.
 inline Memory memory_of(const Place& place, int ranks, const std::string& name, const Words& flags) {
-  const Words base = {"--training.steps=3", "--validation.enable=false", "--debug.hash_every=0"};
+  const Words base = {"--training.steps=2", "--validation.enable=false", "--debug.hash_every=0"};
   place.play(ranks, name, base + flags);
   Memory memory;
   for (const std::string& line : lines_of(place.root() / name / "events.jsonl")) {
