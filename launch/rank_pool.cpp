@@ -1,7 +1,7 @@
-// Each rank has a socket pair of messages. A request holds the run's flags, port and number; the
-// answer holds the exit code. A rank appends its output to a file in memory, which is emptied
-// before each run. The worker gets its descriptors as numbers with commas: the control socket, then
-// a socket and a file of output for each rank.
+// Each rank has a socket pair of messages. A request holds the run's flags, port, number and world
+// size; the answer holds the exit code. A rank appends its output to a file in memory, which is
+// emptied before each run. The worker gets its descriptors as numbers with commas: the control
+// socket, then a socket and a file of output for each rank.
 #include "launch/rank_pool.h"
 
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "launch/options.h"
 #include "launch/spawn.h"
@@ -82,7 +83,7 @@ std::string RankPool::Rank::output() const {
   return text;
 }
 
-RankPool::RankPool(const std::string& worker, int ranks) {
+RankPool::RankPool(const std::string& worker, int max_ranks) {
   std::vector<Fd> theirs;
   const auto connect = [&] {
     auto [ours, other] = socket_pair();
@@ -92,25 +93,23 @@ RankPool::RankPool(const std::string& worker, int ranks) {
   parent_.control = connect();
   Spawn child;
   child.inherited_fds = {theirs[0].get()};
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < max_ranks; ++rank) {
     ranks_.push_back({connect(), Fd(memfd_create("rank", MFD_CLOEXEC))});
     const int output = ranks_.back().output_file.get();
     if (output < 0 || fcntl(output, F_SETFL, O_APPEND) != 0) refuse("a file in memory");
     child.inherited_fds.insert(child.inherited_fds.end(), {theirs.back().get(), output});
   }
   child.program = {worker, "play", fmt::format("{}", fmt::join(child.inherited_fds, ","))};
-  std::vector<std::string> variables = {fmt::format("WORLD_SIZE={}", ranks),
-                                        fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0",
-                                        "MASTER_ADDR=127.0.0.1"};
+  std::vector<std::string> variables = {"GROUP_RANK=0", "MASTER_ADDR=127.0.0.1"};
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, core_room().cores / ranks)));
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, core_room().cores / max_ranks)));
   child.environment = environment_with(variables);
   child.out_fd = child.error_fd = ranks_[0].output_file.get();
   parent_.pid = spawn(child);
   theirs.clear();  // so that the end of a rank closes its socket
-  const std::vector<Answer> hellos = answers(kStart);
+  const std::vector<Answer> hellos = answers(ranks_.size(), kStart);
   for (const Answer& hello : hellos) {
-    if (hello.text.empty() || std::ssize(hellos) < ranks)
+    if (hello.text.empty() || std::ssize(hellos) < max_ranks)
       throw Error(ExitCode::environment, worker + " does not start: " + ranks_[hello.rank].output());
     if (hello.rank == 0) port_ = std::to_string(json::parse(hello.text).at("port").get<int>());
   }
@@ -122,28 +121,32 @@ RankPool::Parent::~Parent() {
   if (pid != 0) waitpid(pid, nullptr, 0);
 }
 
-PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::seconds timeout) {
-  const json run = {{"port", port_}, {"id", std::to_string(++runs_)}, {"flags", flags}};
-  for (const Rank& rank : ranks_) {
+PlayedRun RankPool::play(int ranks, const std::vector<std::string>& flags, std::chrono::seconds timeout) {
+  const json run = {{"port", port_},
+                    {"id", std::to_string(++runs_)},
+                    {"world_size", std::to_string(ranks)},
+                    {"flags", flags}};
+  const std::span playing(ranks_.data(), static_cast<std::size_t>(ranks));
+  for (const Rank& rank : playing) {
     rank.forget_output();
     rank.tell(run.dump());
   }
   PlayedRun played;
-  const std::vector<Answer> ended = answers(timeout);
+  const std::vector<Answer> ended = answers(playing.size(), timeout);
   for (const Answer& answer : ended)
     if (played.exit_code == 0) played.exit_code = exit_code_in(answer.text);
-  played.timed_out = played.exit_code == 0 && ended.size() < ranks_.size();
-  for (const Rank& rank : ranks_) played.output += rank.output();
+  played.timed_out = played.exit_code == 0 && ended.size() < playing.size();
+  for (const Rank& rank : playing) played.output += rank.output();
   return played;
 }
 
-std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) const {
+std::vector<RankPool::Answer> RankPool::answers(std::size_t count, std::chrono::seconds timeout) const {
   using Clock = std::chrono::steady_clock;
   Clock::time_point deadline = Clock::now() + timeout;
   std::vector<pollfd> sockets;
-  for (const Rank& rank : ranks_) sockets.push_back({rank.socket.get(), POLLIN, 0});
+  for (std::size_t rank = 0; rank < count; ++rank) sockets.push_back({ranks_[rank].socket.get(), POLLIN, 0});
   std::vector<Answer> arrived;
-  while (arrived.size() < ranks_.size()) {
+  while (arrived.size() < count) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     const int ready =
         poll(sockets.data(), sockets.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
@@ -173,6 +176,7 @@ int serve_rank(int socket, int (*train)(const std::vector<std::string>& flags)) 
     const json run = json::parse(text.substr(0, static_cast<std::size_t>(size)));
     set("MASTER_PORT", run.at("port"));
     set("TORCHELASTIC_RUN_ID", run.at("id"));
+    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, run.at("world_size"));
     // the store closes its copy
     set("RONDO_MASTER_LISTEN_FD", std::to_string(dup(listener.fd.get())));
     const int code = train(run.at("flags"));

@@ -21,14 +21,16 @@ struct PlayedRun {
 
 class RankPool {
  public:
-  // Starts the ranks. `worker` is the path of rondo-worker. REQUIRES: this process has one thread.
-  // Throws what spawn() throws, and Error(environment) if a rank ends before its first run.
-  RankPool(const std::string& worker, int ranks);
+  // Starts `max_ranks` ranks. `worker` is the path of rondo-worker. REQUIRES: this process has one
+  // thread. Throws what spawn() throws, and Error(environment) if a rank ends before its first run.
+  RankPool(const std::string& worker, int max_ranks);
 
-  // Runs `train FLAGS` on all ranks, as `rondo launch --nproc-per-node RANKS` does. Once a rank has
-  // failed, the others get 3 s. After a run that failed or timed out the pool must not be used: its
-  // ranks may still wait for each other.
-  PlayedRun play(const std::vector<std::string>& flags, std::chrono::seconds timeout);
+  // Runs `train FLAGS` on the first `ranks` ranks, as `rondo launch --nproc-per-node RANKS` does.
+  // Once a rank has failed, the others get 3 s. After a run that failed or timed out the pool must
+  // not be used: its ranks may still wait for each other. REQUIRES: 1 <= ranks <= max_ranks().
+  PlayedRun play(int ranks, const std::vector<std::string>& flags, std::chrono::seconds timeout);
+
+  int max_ranks() const { return static_cast<int>(ranks_.size()); }
 
  private:
   // The socket of one rank and the file of its output.
@@ -46,8 +48,8 @@ class RankPool {
     std::size_t rank = 0;
     std::string text;
   };
-  // Returns the answers in the order of arrival; fewer than ranks after a timeout.
-  std::vector<Answer> answers(std::chrono::seconds timeout) const;
+  // Returns the answers of the first `count` ranks in the order of arrival; fewer after a timeout.
+  std::vector<Answer> answers(std::size_t count, std::chrono::seconds timeout) const;
 
   // The process that forks the ranks, and kills them when `control` is closed.
   struct Parent {

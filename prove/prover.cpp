@@ -1,6 +1,5 @@
-// Keeps two pools of ranks: the one rank that layouts are compared with, and the ranks of the last
-// layout. So consecutive proofs with the same number of ranks start each once. A run folder is
-// removed when its proof holds.
+// Keeps one pool with the ranks of the largest layout, so that LibTorch is loaded once for all
+// proofs. A run folder is removed when its proof holds.
 #include "prove/prover.h"
 
 #include <fmt/format.h>
@@ -37,10 +36,11 @@ std::string reason_in(const std::string& output) {
 
 }  // namespace
 
-Prover::Prover(JobConfig job, std::filesystem::path folder, std::string worker)
+Prover::Prover(JobConfig job, std::filesystem::path folder, std::string worker, std::int64_t max_ranks)
     : job_(std::move(job)),
       folder_(std::move(folder)),
       worker_(std::move(worker)),
+      max_ranks_(static_cast<int>(max_ranks)),
       config_file_(write_proof_job(job_, folder_).string()) {}
 
 int exit_code_of(const std::vector<Proof>& proofs) {
@@ -54,12 +54,11 @@ int exit_code_of(const std::vector<Proof>& proofs) {
 }
 
 RunEnd Prover::play(std::int64_t ranks, const std::filesystem::path& run, std::vector<std::string> flags) {
-  std::erase_if(pools_, [&](const auto& pool) { return pool.first != 1 && pool.first != ranks; });
-  const auto pool = pools_.try_emplace(ranks, worker_, static_cast<int>(ranks)).first;
+  if (!pool_) pool_.emplace(worker_, max_ranks_);
   flags.insert(flags.begin(), {config_file_, "--job.dump_folder=" + run.string()});
-  const launch::PlayedRun played = pool->second.play(flags, kPatience);
+  const launch::PlayedRun played = pool_->play(static_cast<int>(ranks), flags, kPatience);
   if (!played.timed_out && played.exit_code == 0) return {};
-  pools_.erase(pool);
+  pool_.reset();
   const std::string reason = reason_in(played.output);
   if (!played.timed_out) return {played.exit_code, reason};
   return {static_cast<int>(ExitCode::peer),

@@ -43,9 +43,9 @@ int exit_code_of(const std::vector<Proof>& proofs);
 
 class Prover {
  public:
-  // `job`: from proof_job(). `folder`: for runs, corpus and configuration. `worker`: the path
-  // of rondo-worker.
-  Prover(JobConfig job, std::filesystem::path folder, std::string worker);
+  // `job`: from proof_job(). `folder`: for runs, corpus and configuration. `worker`: the path of
+  // rondo-worker. `max_ranks`: of all layouts.
+  Prover(JobConfig job, std::filesystem::path folder, std::string worker, std::int64_t max_ranks);
 
   // Runs a layout and compares it. Throws Error(internal) if the run of one rank fails without a
   // rule that forbids it.
@@ -65,9 +65,10 @@ class Prover {
   const JobConfig job_;
   const std::filesystem::path folder_;
   const std::string worker_;
+  const int max_ranks_;
   std::string config_file_;
-  std::map<std::string, OneRank> one_rank_;         // by the settings that it shares with layouts
-  std::map<std::int64_t, launch::RankPool> pools_;  // by their number of ranks
+  std::map<std::string, OneRank> one_rank_;  // by the settings that it shares with layouts
+  std::optional<launch::RankPool> pool_;     // none before the first run and after one that failed
   int runs_ = 0;
 };
 

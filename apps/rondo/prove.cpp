@@ -46,7 +46,7 @@ class ScratchFolder {
   const std::string path_ = make_temporary_folder("rondo-prove");
 };
 
-// Sorts cases so that the fewest pools of ranks start.
+// The quickest first.
 void sort_by_ranks(std::vector<ProofCase>& cases) {
   std::stable_sort(cases.begin(), cases.end(),
                    [](const ProofCase& a, const ProofCase& b) { return a.ranks() < b.ranks(); });
@@ -138,7 +138,8 @@ int run_prove(const Arguments& args) {
   if (!options) return 0;
   std::optional<ScratchFolder> scratch;
   const std::string folder = options->keep.empty() ? scratch.emplace().path() : options->keep;
-  Prover prover(options->job, folder, (program_folder() / "rondo-worker").string());
+  Prover prover(options->job, folder, (program_folder() / "rondo-worker").string(),
+                options->cases.back().ranks());  // they are sorted
   std::vector<Proof> proofs;
   const Progress progress(options->cases.size());
   if (!options->json) std::fputs(proof_sizes(options->job).c_str(), stdout);

@@ -1,5 +1,6 @@
 // A rank of a pool that prints its process id and does what flags[RANK] says: "0" to succeed,
-// another number to end with that code, "die", or "wait" to wait forever.
+// another number to end with that code, "world" to end with the number of ranks, "die", or "wait"
+// to wait forever.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@ int play(const std::vector<std::string>& flags) {
   const std::string& behavior = flags.at(std::stoul(std::getenv("RANK")));
   if (behavior == "die") std::abort();
   while (behavior == "wait") pause();
+  if (behavior == "world") return std::stoi(std::getenv("WORLD_SIZE"));
   return std::stoi(behavior);
 }
 

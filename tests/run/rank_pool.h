@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// Runs a job in the pool for its number of ranks. The first call for a number starts the pool; a
-// failed run ends it.
+// Runs a job in a pool that has as many ranks at least; one rank has a pool, and all cores, of its
+// own. The first call starts the pool; a failed run ends it.
 ProgramResult play(int ranks, const std::vector<std::string>& flags);
 
 }  // namespace rondo

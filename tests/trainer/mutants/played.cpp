@@ -41,8 +41,9 @@ Verdicts played(int sample, int seed) {
     std::vector<std::string> flags = {std::string(job.name), std::to_string(sample), std::to_string(seed),
                                       write_proof_job(config, scratch.root()).string()};
     for (const std::string& flag : layout.layouts[0].flags(layout.global_batch())) flags.push_back(flag);
-    if (!pool) pool.emplace(RONDO_BINARY_DIR "/tests/mutant_ranks", static_cast<int>(layout.ranks()));
-    const launch::PlayedRun run = pool->play(flags, std::chrono::seconds(1200));
+    const int ranks = static_cast<int>(layout.ranks());
+    if (!pool) pool.emplace(RONDO_BINARY_DIR "/tests/mutant_ranks", ranks);
+    const launch::PlayedRun run = pool->play(ranks, flags, std::chrono::seconds(1200));
     INFO(job.name << ": " << run.output);
     REQUIRE(run.exit_code == 0);
     REQUIRE_FALSE(run.timed_out);

@@ -116,7 +116,7 @@ int compare(const char* program, const char* milliseconds) {
   fmt::print("| schedule | rank | simulated | measured | apart |\n|---|---|---|---|---|\n");
   double most = 0;
   for (const pipeline::Schedule& schedule : pipeline::schedules()) {
-    const launch::PlayedRun run = pool.play({schedule.name, milliseconds}, std::chrono::seconds(120));
+    const launch::PlayedRun run = pool.play(kRanks, {schedule.name, milliseconds}, std::chrono::seconds(120));
     std::vector<std::string> rows;
     for (const std::string& line : split(run.output, '\n')) {
       const std::vector<std::string> words = split(line, '\t');
