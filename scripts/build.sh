@@ -10,11 +10,9 @@ preset=${1:-cpu}
 shift || true
 [[ -e build/$preset/build.ninja ]] || cmake --preset "$preset"
 
-cores=$(nproc)
-memory_jobs=$(awk '/^MemAvailable/ { print int($2 / 1572864) }' /proc/meminfo)
-jobs=$((memory_jobs < cores ? memory_jobs : cores))
+jobs=$(jobs_at_once "$(nproc)" 1572864)
 # Progress with the time left: on a terminal one line that is overwritten, elsewhere a line for each tenth of the build.
-NINJA_STATUS='[%f %t %e] ' ninja -C "build/$preset" -j "$((jobs > 0 ? jobs : 1))" "$@" |
+NINJA_STATUS='[%f %t %e] ' ninja -C "build/$preset" -j "$jobs" "$@" |
   awk -v terminal="$([[ -t 1 ]] && echo yes)" '
   function time_text(s) { return s < 90 ? int(s) " s" : int(s / 60 + 0.5) " min" }
   /^ninja: (Entering directory|no work to do)/ { next }

@@ -15,3 +15,9 @@ rondo_preset() {
     echo cpu
   fi
 }
+
+# jobs_at_once MAX KIB: prints how many jobs that take KIB of memory each can run, from 1 to MAX.
+jobs_at_once() {
+  awk -v max="$1" -v each="$2" '
+    /^MemAvailable/ { jobs = int($2 / each); print jobs < 1 ? 1 : jobs < max ? jobs : max }' /proc/meminfo
+}
