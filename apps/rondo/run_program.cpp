@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kOutputLimit = 64 * 1024;
+constexpr std::size_t kOutputLimit = 256 * 1024;
 
 int spawn(const std::vector<std::string>& argv, int output_fd, pid_t* pid) {
   std::vector<char*> words;

@@ -10,7 +10,7 @@ struct ProgramResult {
   bool started = false;
   bool timed_out = false;  // killed at the time limit
   int exit_code = 0;       // 128 + n if signal n ended it
-  std::string output;      // stdout and stderr together, the first 64 KiB
+  std::string output;      // stdout and stderr together, the first 256 KiB
 };
 
 // Runs `argv`, whose first element is a path, with stdin from /dev/null. If it does not start,
