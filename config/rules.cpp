@@ -190,7 +190,7 @@ void check_float8(Rules& rules, const JobConfig& config, TargetDevice device) {
                       emulate + " = true");
   };
   check(float8_options(config), float8_section(config) + ".emulate");
-  check(float8_expert_options(config), "quantize.grouped_mm.float8.emulate");
+  check(float8_expert_options(config), float8_expert_section(config) + ".emulate");
 }
 
 void check_features(Rules& rules, const JobConfig& config, TargetDevice device) {

@@ -252,7 +252,8 @@ std::vector<Variant> other_float8(const Variant& way, const SearchedJob& searche
   if (searched.device->peak_float8_flops_per_s == 0) return {};
   const auto add = [&](const std::string& converter, auto set) {
     const auto& own = way.config.model.converters;
-    if (converter == "float8" && way.config.model.converts_to_mx()) return;
+    const Model& model = way.config.model;
+    if (converter == "float8" ? model.converts_to_mx() : model.converts_experts_to_mx()) return;
     if (std::find(own.begin(), own.end(), converter) != own.end()) return;
     choices.changed([&](JobConfig& c) {
       c.model.converters.push_back(converter);

@@ -159,16 +159,18 @@ void require_products(const ir::DeviceModel& device, const std::string& converte
                                             converter, device.what, products, instead));
 }
 
-// Among the devices, only Hoppers have grouped products and products in blocks of 128. No GPU runs
-// grouped products in blocks.
+constexpr const char* kWithMx = "a B200, B300, GB200 or GB300";
+
+// Among the devices, only Hoppers have grouped products of rows and products in blocks of 128. No
+// GPU runs grouped products in blocks of 128.
 void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   using enum Float8Recipe;
   const bool hopper = device.float8_blocks_fraction > 0;
   const std::optional<Float8Options> linear = float8_options(config), experts = float8_expert_options(config);
   if (linear && !linear->emulate) {
-    if (linear->recipe == mxfp8_cublas)
+    if (linear->recipe == mxfp8)
       require_products(device, "quantize.linear.mx", device.float8_mx_fraction > 0, "products of MXFP8",
-                       "a B200, B300, GB200 or GB300");
+                       kWithMx);
     else if (linear->recipe == blockwise)
       require_products(device, "float8", hopper, "float8 products with scales of 128 elements",
                        "a Hopper or another recipe");
@@ -177,8 +179,10 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
                        "a Hopper or newer");
   }
   if (experts && !experts->emulate) {
-    const char* const converter = "quantize.grouped_mm.float8";
-    if (experts->recipe == blockwise)
+    const std::string converter = float8_expert_section(config);
+    if (experts->recipe == mxfp8)
+      require_products(device, converter, device.float8_mx_fraction > 0, "products of MXFP8", kWithMx);
+    else if (experts->recipe == blockwise)
       require_products(device, converter, false, "grouped products in blocks, as no GPU in this version",
                        "quantize.grouped_mm.float8.emulate = true or \"rowwise_with_gw_hp\"");
     else

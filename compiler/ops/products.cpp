@@ -165,7 +165,7 @@ Placement quantize_float8_runs(const OnAxis& axis, std::size_t i) {
   return of_quantized(axis.operand(0), {1, integer(axis.node, 2)}, 2, i);
 }
 
-// rondo.pad_runs (x, ends) -> padded, padded_ends. Each rank pads its own runs.
+// rondo.pad_runs (x, ends, multiple) -> padded, padded_ends. Each rank pads its own runs.
 Placement pad_runs(const OnAxis& axis, std::size_t i) {
   const Placement x = axis.operand(0);
   if (x.kind == Kind::inner) throw Refused{"it needs a matrix, but its operand is flattened"};
@@ -294,7 +294,7 @@ constexpr Op kProductOps[] = {
      .launches = 2},
     product({.name = "rondo.mm.default", .signature = {2, 3, 1}, .shard = mm, .kind = OpKind::product}),
     {.name = "rondo.pad_runs.default",
-     .signature = {2, 2, 2},
+     .signature = {2, 3, 2},
      .of_experts = true,
      .shard = pad_runs,
      .launches = 16},

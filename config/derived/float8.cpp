@@ -17,12 +17,11 @@ namespace rondo {
 namespace {
 
 constexpr const char *kTensor = "parallelism.tensor_parallel_degree",
-                     *kExperts = "quantize.grouped_mm.float8.fqns",
                      *kExpertTensor = "parallelism.expert_tensor_parallel_degree";
 constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
-  if (config.model.converts_to_mx()) return Float8Recipe::mxfp8_cublas;
+  if (config.model.converts_to_mx()) return Float8Recipe::mxfp8;
   return config.float8_linear.recipe_name.value_or(Float8Recipe::tensorwise);
 }
 const std::vector<std::string>& filter_of(const JobConfig& config) {
@@ -32,8 +31,13 @@ std::string recipe_key(const JobConfig& config) { return float8_section(config) 
 std::string filter_key(const JobConfig& config) { return float8_section(config) + ".filter_fqns"; }
 
 Float8Recipe expert_recipe(const JobConfig& config) {
+  if (config.model.converts_experts_to_mx()) return Float8Recipe::mxfp8;
   return config.float8_experts.recipe_name.value_or(Float8Recipe::rowwise_with_gw_hp);
 }
+const std::vector<std::string>& names_of_experts(const JobConfig& config) {
+  return config.model.converts_experts_to_mx() ? config.mx_experts.fqns : config.float8_experts.fqns;
+}
+std::string experts_key(const JobConfig& config) { return float8_expert_section(config) + ".fqns"; }
 
 std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
 
@@ -64,7 +68,7 @@ std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
   const std::int64_t out = rule.sizes[0], in = rule.sizes[1], granule = float8_granule(recipe);
   bool automatic = false;
   for (const std::string& name : filter_of(config)) {
-    automatic = automatic || (name == kAutomatic && recipe != Float8Recipe::mxfp8_cublas);
+    automatic = automatic || (name == kAutomatic && recipe != Float8Recipe::mxfp8);
     if (module.find(name) != module.npos) return "named by " + filter_key(config);
   }
   if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are not multiples of {}", granule);
@@ -120,6 +124,15 @@ std::vector<std::string> names_for_filters(const std::vector<ParameterRule>& rul
 
 using BrokenRules = std::vector<BrokenRule>;
 
+// A section has one recipe in this version.
+void check_mx_recipe(const std::string& section, const std::string& recipe, const std::string& only,
+                     BrokenRules& broken) {
+  const std::string key = section + ".recipe_name";
+  if (recipe == only) return;
+  broken.push_back({{key, "model.converters"},
+                    fmt::format("{} = \"{}\" is not in this version; \"{}\" is", key, recipe, only)});
+}
+
 // --- experts ---
 
 std::vector<ParameterRule> expert_matrices(const JobConfig& config) {
@@ -136,7 +149,7 @@ bool is_named(const std::vector<std::string>& names, const ParameterRule& rule) 
 
 std::string why_not_float8_experts(const JobConfig& config, const ParameterRule& rule) {
   const std::int64_t granule = float8_granule(expert_recipe(config));
-  if (!is_named(config.float8_experts.fqns, rule)) return fmt::format("not named by {}", kExperts);
+  if (!is_named(names_of_experts(config), rule)) return "not named by " + experts_key(config);
   if (rule.sizes[1] % granule != 0 || rule.sizes[2] % granule != 0)
     return fmt::format("sizes are not multiples of {}", granule);
   return "";
@@ -151,17 +164,25 @@ std::vector<ParameterRule> float8_experts(const JobConfig& config) {
 
 void check_experts(const JobConfig& config, BrokenRules& broken) {
   const std::vector<ParameterRule> all = expert_matrices(config);
+  const std::string key = experts_key(config);
   const auto refuse = [&](const std::string& rule) {
-    broken.push_back({{kExperts, "model.converters", "model.name", "model.flavor"}, rule});
+    broken.push_back({{key, "model.converters", "model.name", "model.flavor"}, rule});
   };
   if (all.empty())
-    return refuse(fmt::format("{} has no experts; remove quantize.grouped_mm.float8 from model.converters",
-                              config.model.name));
-  if (config.float8_experts.fqns.empty())
-    return refuse(fmt::format("{} names no experts; [\"experts\"] names all", kExperts));
-  for (const std::string& name : config.float8_experts.fqns)
+    return refuse(fmt::format("{} has no experts; remove {} from model.converters", config.model.name,
+                              float8_expert_section(config)));
+  if (config.model.converts_experts_to_float8() && config.model.converts_experts_to_mx())
+    return refuse(
+        "products of experts are either in float8 or in MXFP8; remove quantize.grouped_mm.float8 or "
+        "quantize.grouped_mm.mx");
+  if (config.model.converts_experts_to_mx())
+    check_mx_recipe(float8_expert_section(config), config.mx_experts.recipe_name, MxExperts().recipe_name,
+                    broken);
+  if (names_of_experts(config).empty())
+    return refuse(fmt::format("{} names no experts; [\"experts\"] names all", key));
+  for (const std::string& name : names_of_experts(config))
     if (std::none_of(all.begin(), all.end(), [&](const auto& rule) { return is_named({name}, rule); }))
-      return refuse(fmt::format("\"{}\" in {} names no experts; [\"experts\"] names all", name, kExperts));
+      return refuse(fmt::format("\"{}\" in {} names no experts; [\"experts\"] names all", name, key));
   const std::vector<ParameterRule> chosen = float8_experts(config);
   if (chosen.empty())
     return refuse(fmt::format("no product of experts is computed in float8: {}",
@@ -173,7 +194,7 @@ void check_experts(const JobConfig& config, BrokenRules& broken) {
     if (cut.dim == 0) continue;
     const std::int64_t size = rule.sizes[static_cast<std::size_t>(cut.dim)];
     if (size % ranks != 0 || size / ranks % granule == 0) continue;
-    broken.push_back({{kExpertTensor, kExperts, "model.name"},
+    broken.push_back({{kExpertTensor, key, "model.name"},
                       fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 needs a multiple "
                                   "of {}",
                                   kExpertTensor, ranks, size / ranks, size, module_of(rule), granule)});
@@ -196,10 +217,7 @@ void check_mx(const JobConfig& config, BrokenRules& broken) {
   if (config.model.converts_to_float8())
     broken.push_back({{"model.converters"},
                       "linear layers are either in float8 or in MXFP8; remove float8 or quantize.linear.mx"});
-  if (mx.recipe_name != name_of(Float8Recipe::mxfp8_cublas))
-    broken.push_back({{recipe_key(config), "model.converters"},
-                      fmt::format("{} = \"{}\" is not in this version; \"{}\" is", recipe_key(config),
-                                  mx.recipe_name, name_of(Float8Recipe::mxfp8_cublas))});
+  check_mx_recipe(float8_section(config), mx.recipe_name, MxLinear().recipe_name, broken);
   for (const std::string& name : mx.filter_fqns)
     if (!names_module(config, name))
       broken.push_back({{filter_key(config), "model.converters", "model.name"},
@@ -243,8 +261,7 @@ void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& lay
                                   count, sequences, length, name_of(recipe), granule)});
   const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
   const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
-  const bool in_blocks = recipe == Float8Recipe::blockwise || recipe == Float8Recipe::mxfp8_cublas;
-  if (in_blocks && degrees.context > 1 && run % granule != 0)
+  if (float8_piece(recipe) != 0 && degrees.context > 1 && run % granule != 0)
     broken.push_back({{"parallelism.context_parallel_degree", "training.seq_len", recipe_key(config)},
                       fmt::format("a rank has runs of {} tokens of a sequence, and float8 \"{}\" needs a "
                                   "multiple of {}, so that tokens share scales with those that they have on "
@@ -264,9 +281,14 @@ std::string float8_section(const JobConfig& config) {
   return config.model.converts_to_mx() ? "quantize.linear.mx" : "quantize.linear.float8";
 }
 
+std::string float8_expert_section(const JobConfig& config) {
+  return config.model.converts_experts_to_mx() ? "quantize.grouped_mm.mx" : "quantize.grouped_mm.float8";
+}
+
 std::optional<Float8Options> float8_expert_options(const JobConfig& config) {
-  if (!config.model.converts_experts_to_float8()) return std::nullopt;
-  return Float8Options{expert_recipe(config), config.float8_experts.emulate};
+  const bool mx = config.model.converts_experts_to_mx();
+  if (!mx && !config.model.converts_experts_to_float8()) return std::nullopt;
+  return Float8Options{expert_recipe(config), mx ? config.mx_experts.emulate : config.float8_experts.emulate};
 }
 
 std::string in_words(const Float8Options& options) {

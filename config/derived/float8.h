@@ -1,6 +1,6 @@
 // Linear layers and products of experts that are computed in float8: torchtitan's model.converters,
-// quantize.linear.float8, quantize.linear.mx and quantize.grouped_mm.float8. The choice depends on
-// the model's sizes only, not on how ranks divide them.
+// quantize.linear.float8, quantize.linear.mx, quantize.grouped_mm.float8 and quantize.grouped_mm.mx.
+// The choice depends on the model's sizes only, not on how ranks divide them.
 #pragma once
 
 #include <map>
@@ -23,6 +23,8 @@ std::string in_words(const Float8Options& options);
 // Returns the section of the linear layers' options: "quantize.linear.mx" or
 // "quantize.linear.float8".
 std::string float8_section(const JobConfig& config);
+// Returns that of experts: "quantize.grouped_mm.mx" or "quantize.grouped_mm.float8".
+std::string float8_expert_section(const JobConfig& config);
 // Returns the names of the weights of these layers. Leaves out modules named by filter_fqns, sizes
 // that are not multiples of float8_granule and, with auto_filter_small_kn, layers for which float8
 // is not faster.
@@ -34,7 +36,7 @@ std::map<std::string, Float8Options> float8_parameters(const JobConfig& config);
 // "experts". Omits a kind whose converter is not set.
 std::map<std::string, std::size_t> float8_products(const JobConfig& config);
 // Returns the rules that float8 breaks: parts of weights or tokens that are not multiples of
-// float8_granule, no layer left, two recipes for linear layers, or a name that names no module or
+// float8_granule, no layer left, two recipes for one kind of product, or a name that names no module or
 // no experts. Names in quantize.linear.float8.filter_fqns may name no module (float8_warnings).
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees);
 // Returns "float8: blockwise, 28 of 29 linear layers; not output (named by

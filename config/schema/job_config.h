@@ -161,6 +161,7 @@ struct JobConfig {
   Float8Linear float8_linear;
   MxLinear mx_linear;
   Float8Experts float8_experts;
+  MxExperts mx_experts;
   Optimizer optimizer;
   LrScheduler lr_scheduler;
   Training training;

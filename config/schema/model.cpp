@@ -20,25 +20,28 @@ const Fields& Model::fields() {
             "float8, or quantize.linear.float8: compute linear layers in float8, as set in "
             "[quantize.linear.float8]; quantize.linear.mx: compute them in MXFP8, as set in "
             "[quantize.linear.mx]; quantize.grouped_mm.float8: compute products of experts in float8, as "
-            "set in [quantize.grouped_mm.float8]",
+            "set in [quantize.grouped_mm.float8]; quantize.grouped_mm.mx: compute them in MXFP8, as set in "
+            "[quantize.grouped_mm.mx]",
             {.check = known_converters}),
   };
   return list;
 }
 
+namespace {
+
+bool has(const Model& model, const char* converter) {
+  const std::vector<std::string>& names = model.converters;
+  return std::find(names.begin(), names.end(), converter) != names.end();
+}
+
+}  // namespace
+
 bool Model::converts_to_float8() const {
-  return std::any_of(converters.begin(), converters.end(), [](const std::string& name) {
-    return name == "float8" || name == "quantize.linear.float8";
-  });
+  return has(*this, "float8") || has(*this, "quantize.linear.float8");
 }
-
-bool Model::converts_to_mx() const {
-  return std::find(converters.begin(), converters.end(), "quantize.linear.mx") != converters.end();
-}
-
-bool Model::converts_experts_to_float8() const {
-  return std::find(converters.begin(), converters.end(), "quantize.grouped_mm.float8") != converters.end();
-}
+bool Model::converts_to_mx() const { return has(*this, "quantize.linear.mx"); }
+bool Model::converts_experts_to_float8() const { return has(*this, "quantize.grouped_mm.float8"); }
+bool Model::converts_experts_to_mx() const { return has(*this, "quantize.grouped_mm.mx"); }
 
 const Fields& Float8Linear::fields() {
   static const Fields list = {
@@ -83,6 +86,18 @@ const Fields& Float8Experts::fields() {
             "substrings of the names of modules whose experts are computed in float8, such as experts"),
       field("emulate", &Float8Experts::emulate,
             "emulate grouped products of float8 in float32: for CPUs, GPUs other than Hopper, and blockwise"),
+  };
+  return list;
+}
+
+const Fields& MxExperts::fields() {
+  static const Fields list = {
+      field("recipe_name", &MxExperts::recipe_name,
+            "the format; only mxfp8: MXFP8, a scale per 1 x 32 of every operand"),
+      field("fqns", &MxExperts::fqns,
+            "substrings of the names of modules whose experts are computed in MXFP8, such as experts"),
+      field("emulate", &MxExperts::emulate,
+            "emulate grouped products of MXFP8 in float32: needed on every device"),
   };
   return list;
 }

@@ -21,6 +21,7 @@ struct Model {
   bool converts_to_float8() const;
   bool converts_to_mx() const;
   bool converts_experts_to_float8() const;
+  bool converts_experts_to_mx() const;
   static const Fields& fields();  // without the sizes, whose fields belong to the model
 };
 
@@ -41,6 +42,13 @@ struct MxLinear {
 
 struct Float8Experts {
   std::optional<Float8Recipe> recipe_name;  // unset: rowwise_with_gw_hp
+  std::vector<std::string> fqns;
+  bool emulate = false;
+  static const Fields& fields();
+};
+
+struct MxExperts {
+  std::string recipe_name = "mxfp8";  // checked with the converter only
   std::vector<std::string> fqns;
   bool emulate = false;
   static const Fields& fields();

@@ -120,9 +120,11 @@ Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends, std::
   const auto part = [](const Tensor& t, std::int64_t begin, std::int64_t end) {
     return t.narrow(0, begin, end - begin);
   };
-  if (filled > 0)
-    quantize(part(x, 0, filled).contiguous(), {1, block_columns}, /*power_of_two=*/true,
-             {part(values, 0, filled), part(scales, 0, filled)});
+  const Float8Matrix of_runs = {part(values, 0, filled), part(scales, 0, filled)};
+  if (filled > 0 && block_columns == kMxBlock)
+    quantize_mx(part(x, 0, filled), of_runs);
+  else if (filled > 0)
+    quantize(part(x, 0, filled).contiguous(), {1, block_columns}, /*power_of_two=*/true, of_runs);
   part(values, filled, rows).view(at::kByte).zero_();
   part(scales, filled, rows).fill_(1);
   return result;
@@ -187,12 +189,12 @@ Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, st
                                     at::ScalarType dtype) {
   check_float("quantize_float8", "x", x);
   const bool squares = block_rows == kFloat8Block && block_columns == kFloat8Block;
-  const bool is_stack = ((block_rows == 1 && block_columns == 0) || squares) && is_dense_stack(x);
+  const bool is_mx = block_rows == 1 && block_columns == kMxBlock && dtype == at::kFloat8_e4m3fn;
+  const bool is_stack = ((block_rows == 1 && block_columns == 0) || is_mx || squares) && is_dense_stack(x);
   RONDO_ASSERT(x.numel() > 0 && (is_stack || (x.dim() == 2 && (x.stride(0) == 1 || x.stride(1) == 1))),
                "quantize_float8: x must be a matrix with dense rows or dense columns");
   RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
                                      ", but must be a float8 type");
-  const bool is_mx = block_rows == 1 && block_columns == kMxBlock && dtype == at::kFloat8_e4m3fn;
   const bool of_rows = block_rows == 1 && (block_columns == 0 || block_columns == kFloat8Block || is_mx);
   const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
   RONDO_ASSERT(of_rows || square, "quantize_float8: unsupported scales of blocks of " +
@@ -220,8 +222,9 @@ Float8Matrix quantize_float8_runs_result(const Tensor& x, const Tensor& ends, st
                "quantize_float8_runs: x must be a matrix with dense rows");
   RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
                "quantize_float8_runs: ends must be a list of int32");
-  RONDO_ASSERT(block_columns == 0 || (block_columns == kFloat8Block && x.size(1) % kFloat8Block == 0),
-               "quantize_float8_runs: block_columns must be 0, or 128 with rows of a multiple of 128");
+  RONDO_ASSERT(block_columns == 0 || ((block_columns == kMxBlock || block_columns == kFloat8Block) &&
+                                      x.size(1) % block_columns == 0),
+               "quantize_float8_runs: block_columns must be 0, or 32 or 128 with rows of a multiple of it");
   const std::int64_t pieces = block_columns == 0 ? 1 : x.size(1) / block_columns;
   return {at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn)),
           at::empty({x.size(0), pieces}, x.options().dtype(at::kFloat))};
@@ -229,7 +232,9 @@ Float8Matrix quantize_float8_runs_result(const Tensor& x, const Tensor& ends, st
 
 void quantize_mx(const Tensor& x, const Float8Matrix& result) {
   const auto& [values, scales] = result;
-  const Tensor pieces = x.contiguous().view({x.size(0), -1, kMxBlock});
+  std::vector<std::int64_t> sizes = scales.sizes().vec();
+  sizes.push_back(kMxBlock);
+  const Tensor pieces = x.contiguous().view(sizes);
   // Floats of biased exponents: the factor of a largest magnitude of 2^e is 2^(8 - e), and a normal
   // number. Without a finite magnitude it is 0.
   const Tensor exponents =

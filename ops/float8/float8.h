@@ -17,9 +17,10 @@
 //       128 x 128        [M / 128, C]    C: K / 128 rounded up to a multiple of 4; zero padding
 //
 //     Whole is 0. M and K are multiples of the block. Blocks of 128 are those of the DeepSeek-V3
-//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole and 128 x
-//     128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each transposed;
-//     values are [E, M, K], and E is the first size of the scales, too.
+//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole, 1 x 32 and
+//     128 x 128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each
+//     transposed; values are [E, M, K]. E is the first size of the scales, too, and they are
+//     row-major.
 //
 //     1 x 32 is MXFP8 of the OCP Microscaling Formats (MX) Specification (v1.0, 2023, section 6.3):
 //     dtype is float8_e4m3fn, power_of_two is true, and a scale is 2^(e - 8) for a largest
@@ -29,7 +30,7 @@
 //   rondo::quantize_float8_runs(Tensor x, Tensor ends, int block_columns)
 //       -> (Tensor values, Tensor scales)
 //     The rows of a grouped product (ops/grouped_mm/grouped_mm.h), as by quantize_float8 with 1 x
-//     block_columns, 0 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be
+//     block_columns, 0, 32 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be
 //     0. ends int32 [E] is non-decreasing and at most N. Rows after the last end may hold anything:
 //     their values are 0 and their scales 1. Scales are row-major.
 //
@@ -75,7 +76,7 @@ at::Tensor float8_mm_result(const at::Tensor& a, const at::Tensor& scale_a, cons
                             const at::Tensor& scale_b, at::ScalarType dtype);
 // Returns the block of a matrix with these scales, without zeros.
 Float8Block float8_block(const at::Tensor& values, const at::Tensor& scales);
-// Quantizes a matrix in blocks of 1 x 32, on any device.
+// Quantizes a matrix or a stack of them in blocks of 1 x 32, on any device.
 void quantize_mx(const at::Tensor& x, const Float8Matrix& result);
 // Returns values [M, K] times their scales.
 at::Tensor dequantized(const at::Tensor& values, const at::Tensor& scales, at::ScalarType dtype);

@@ -61,8 +61,8 @@ Float8Matrix quantize_float8_cuda(const Tensor& operand, std::int64_t block_rows
   return result;
 }
 
-// Quantizes runs by rows, or in blocks of 1 x 128, which include the rows after the last end; these
-// are zeroed afterwards.
+// Quantizes runs by rows, or in pieces of rows, which include the rows after the last end; these are
+// zeroed afterwards.
 Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
   const cuda::Launch launch(x, "quantize_float8_runs");
   Float8Matrix result = quantize_float8_runs_result(x, ends, block_columns);
@@ -70,7 +70,10 @@ Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends, std:
   cuda::Float8Source source{x.size(0),          x.size(1),           launch.element(x),
                             x.const_data_ptr(), /*dense_rows=*/true, x.stride(0)};
   if (block_columns != 0) {
-    quantize(launch, source, cuda::Float8Share::piece, result, /*power_of_two=*/true);
+    if (block_columns == kMxBlock)
+      quantize_mx(x, result);
+    else
+      quantize(launch, source, cuda::Float8Share::piece, result, /*power_of_two=*/true);
     const Tensor is_behind = at::arange(x.size(0), ends.options()).ge(ends[-1]).unsqueeze(1);
     std::get<0>(result).view(at::kByte).masked_fill_(is_behind, 0);
     std::get<1>(result).masked_fill_(is_behind, 1);

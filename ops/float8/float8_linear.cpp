@@ -11,20 +11,10 @@ namespace {
 using at::Tensor;
 using enum Float8Recipe;
 
-constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block}, kMx{1, kMxBlock},
-    kSquare{kFloat8Block, kFloat8Block};
+constexpr Float8Block kWhole{0, 0}, kSquare{kFloat8Block, kFloat8Block};
 
 constexpr Float8Block block_of_rows(Float8Recipe recipe) {
-  switch (recipe) {
-    case tensorwise:
-      return kWhole;
-    case blockwise:
-      return kPiece;
-    case mxfp8_cublas:
-      return kMx;
-    default:
-      return kRow;
-  }
+  return recipe == tensorwise ? kWhole : Float8Block{1, float8_piece(recipe)};
 }
 
 Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,

@@ -34,7 +34,7 @@ Tensor float8_grouped_mm_shape(const Tensor& a, const Tensor& scale_a, const Ten
   return float8_grouped_mm_result(a, scale_a, b, scale_b, ends, dtype);
 }
 
-// Checks scales of rows, of 128 elements of a row or, for a stack, of 128 x 128.
+// Checks scales of rows, of 32 elements of a row or, for a matrix, of 128, for a stack, of 128 x 128.
 void check_rows(const char* name, const Tensor& values, const Tensor& scales, std::int64_t dims) {
   const std::string op = "float8_grouped_mm: ";
   RONDO_ASSERT(
@@ -48,9 +48,12 @@ void check_rows(const char* name, const Tensor& values, const Tensor& scales, st
   };
   const bool squares = dims == 3 && rows % kFloat8Block == 0 && columns % kFloat8Block == 0 &&
                        has(rows / kFloat8Block, (columns / kFloat8Block + 3) / 4 * 4);
-  const bool pieces = dims == 2 && columns % kFloat8Block == 0 && has(rows, columns / kFloat8Block);
+  const auto in_pieces = [&](std::int64_t piece) {
+    return columns % piece == 0 && has(rows, columns / piece);
+  };
+  const bool pieces = in_pieces(kMxBlock) || (dims == 2 && in_pieces(kFloat8Block));
   RONDO_ASSERT(has(rows, 1) || pieces || squares,
-               op + name + " must have a float32 scale per row or per block of 128");
+               op + name + " must have a float32 scale per row, per 1 x 32 or per block of 128");
 }
 
 // Dequantizes a stack as one matrix: its matrices below each other.
@@ -89,32 +92,32 @@ Tensor emulated_float8_grouped_mm(const Tensor& a, const Tensor& scale_a, const 
   return grouped_mm(left, dequantized_stack(b, scale_b, wide).transpose(1, 2), ends).to(dtype);
 }
 
-std::tuple<Tensor, Tensor> pad_runs(const Tensor& x, const Tensor& ends) {
+std::tuple<Tensor, Tensor> pad_runs(const Tensor& x, const Tensor& ends, std::int64_t multiple) {
   static const auto handle = op_handle<decltype(padded_runs)>("rondo::pad_runs");
-  return handle.call(x, ends);
+  return handle.call(x, ends, multiple);
 }
 
-std::tuple<Tensor, Tensor> pad_runs_result(const Tensor& x, const Tensor& ends) {
+std::tuple<Tensor, Tensor> pad_runs_result(const Tensor& x, const Tensor& ends, std::int64_t multiple) {
   check_float("pad_runs", "x", x);
   RONDO_ASSERT(x.dim() == 2 && (x.numel() == 0 || x.stride(1) == 1),
                "pad_runs: x must be a matrix with dense rows");
   RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
                "pad_runs: ends must be a list of int32");
-  const std::int64_t blocks = x.size(0) / kFloat8Block + ends.size(0);
-  return {at::empty({kFloat8Block * blocks, x.size(1)}, x.options()),
-          at::empty(ends.sizes(), ends.options())};
+  RONDO_ASSERT(multiple > 0, "pad_runs: multiple must be positive");
+  const std::int64_t blocks = x.size(0) / multiple + ends.size(0);
+  return {at::empty({multiple * blocks, x.size(1)}, x.options()), at::empty(ends.sizes(), ends.options())};
 }
 
-// Run e begins at block begin / 128 + e, rounded down. So it ends before the next run begins, and
+// Run e begins at block begin / multiple + e, rounded down. So it ends before the next run begins, and
 // no position depends on a sum over the runs before it.
-std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends) {
-  auto result = pad_runs_result(x, ends);
+std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends, std::int64_t multiple) {
+  auto result = pad_runs_result(x, ends, multiple);
   const auto& [padded, padded_ends] = result;
   const std::int64_t rows = x.size(0), runs = ends.size(0);
   const auto options = ends.options().dtype(at::kLong);
   const Tensor limits = ends.to(at::kLong), zero = at::zeros({1}, options),
-               blocks = at::floor_divide(limits, kFloat8Block) + at::arange(1, runs + 1, options),
-               next = blocks * kFloat8Block;
+               blocks = at::floor_divide(limits, multiple) + at::arange(1, runs + 1, options),
+               next = blocks * multiple;
   padded_ends.copy_(next);
   if (rows == 0) return padded.zero_(), result;
   const Tensor places = at::arange(padded.size(0), options);
@@ -132,7 +135,7 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "float8_grouped_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, Tensor ends, ScalarType dtype, "
       "bool fast_accumulation, bool emulate) -> Tensor");
-  m.def("pad_runs(Tensor x, Tensor ends) -> (Tensor padded, Tensor padded_ends)");
+  m.def("pad_runs(Tensor x, Tensor ends, int multiple) -> (Tensor padded, Tensor padded_ends)");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("float8_grouped_mm", &float8_grouped_mm_shape);

@@ -19,8 +19,8 @@ using at::Tensor;
 void require_support(const Tensor& a, const Tensor& scale_a, const Tensor& b) {
   if (b.dim() != 3 || scale_a.size(1) > 1)
     throw Error(ExitCode::environment,
-                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": grouped products in blocks of 128 "
-                "are emulated only; set quantize.grouped_mm.float8.emulate = true, which works on any GPU");
+                "quantize.grouped_mm: grouped products with scales of pieces of rows are emulated only; set "
+                "emulate = true in its section, which works on any GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(a.device().index());
   if (has_float8_grouped_products(Float8Recipe::rowwise_with_gw_hp, gpu.major)) return;
   throw Error(ExitCode::environment,

@@ -16,20 +16,21 @@ using torch::autograd::variable_list;
 // K]. Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is
 // slower than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
 Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options) {
-  const bool in_blocks = options.recipe == Float8Recipe::blockwise;
-  const Float8Block of_b = in_blocks ? Float8Block{kFloat8Block, kFloat8Block} : Float8Block{1, 0};
-  return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends, in_blocks ? kFloat8Block : 0),
+  const std::int64_t piece = float8_piece(options.recipe);
+  const Float8Block of_b{options.recipe == Float8Recipe::blockwise ? kFloat8Block : 1, piece};
+  return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends, piece),
                            quantize_float8(b, of_b, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
-                           rows.scalar_type(), /*fast_accumulation=*/!in_blocks, options.emulate);
+                           rows.scalar_type(), /*fast_accumulation=*/piece == 0, options.emulate);
 }
 
-// Multiplies the transpose of each run of a by that run of b, in blocks of 128 rows of a run.
+// Multiplies the transpose of each run of a by that run of b. Some rows of a run share a scale.
 Tensor float8_product_of_runs(const Tensor& a, const Tensor& b, const Tensor& ends,
                               const Float8Options& options) {
-  const auto [padded_a, padded_ends] = pad_runs(a.contiguous(), ends);
-  const Tensor padded_b = std::get<0>(pad_runs(b.contiguous(), ends));
-  const auto quantized = [](const Tensor& x) {
-    return quantize_float8(x.t(), {1, kFloat8Block}, at::kFloat8_e4m3fn, /*power_of_two=*/true);
+  const std::int64_t piece = float8_piece(options.recipe);
+  const auto [padded_a, padded_ends] = pad_runs(a.contiguous(), ends, piece);
+  const Tensor padded_b = std::get<0>(pad_runs(b.contiguous(), ends, piece));
+  const auto quantized = [&](const Tensor& x) {
+    return quantize_float8(x.t(), {1, piece}, at::kFloat8_e4m3fn, /*power_of_two=*/true);
   };
   return float8_grouped_mm(quantized(padded_a), quantized(padded_b), padded_ends, a.scalar_type(),
                            /*fast_accumulation=*/false, options.emulate);
@@ -81,7 +82,7 @@ Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Te
 // A transposed gradient would be copied to the layout of the weight.
 Tensor grouped_grad_weight(const Tensor& gradient, const Tensor& x, const Tensor& ends, bool inputs_first,
                            const std::optional<Float8Options>& options) {
-  if (options && options->recipe == Float8Recipe::blockwise)
+  if (options && float8_piece(options->recipe) != 0)
     return inputs_first ? float8_product_of_runs(x, gradient, ends, *options)
                         : float8_product_of_runs(gradient, x, ends, *options);
   return inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);

@@ -99,8 +99,8 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
   CHECK_THAT(message_of("model.converters = [\"float8\"]\n"),
              ContainsSubstring("model.converters = [\"float8\"]: a CPU has no float8 products; set "
                                "quantize.linear.float8.emulate = true"));
-  CHECK_THAT(message_of("model.converters = [\"quantize.grouped_mm.mx\"]\n"),
-             ContainsSubstring("\"quantize.grouped_mm.mx\" needs a feature that is not in this version"));
+  CHECK_THAT(message_of("model.converters = [\"quantize.dense.mx\"]\n"),
+             ContainsSubstring("\"quantize.dense.mx\" needs a feature that is not in this version"));
   CHECK_THAT(message_of("model.converters = [\"bitnet\"]\n"),
              ContainsSubstring("must be [\"float8\"] or empty"));
   CHECK_THAT(message_of(recipe("row")),
@@ -136,7 +136,7 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
 TEST_CASE("linear layers in MXFP8 leave out the head, and what cannot be is refused") {
   const std::string mx = "model.converters = [\"quantize.linear.mx\"]\nquantize.linear.mx.emulate = true\n";
   CHECK(float8_summary(load_text(mx)) ==
-        "float8: mxfp8_cublas, emulated, 42 of 43 linear layers; not output (named by "
+        "float8: mxfp8, emulated, 42 of 43 linear layers; not output (named by "
         "quantize.linear.mx.filter_fqns)");
   CHECK(message_of(mx + "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice = \"cuda\"\n").empty());
   CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
@@ -147,11 +147,11 @@ TEST_CASE("linear layers in MXFP8 leave out the head, and what cannot be is refu
   CHECK_THAT(message_of(mx + "quantize.linear.mx.filter_fqns = [\"outptu\"]\n"),
              ContainsSubstring("\"outptu\" in quantize.linear.mx.filter_fqns names no module"));
   CHECK_THAT(message_of(mx + "training.local_batch_size = 1\ntraining.seq_len = 48\n"),
-             ContainsSubstring("float8 \"mxfp8_cublas\" needs a multiple of 32"));
+             ContainsSubstring("float8 \"mxfp8\" needs a multiple of 32"));
   CHECK_THAT(message_of("model.converters = [\"float8\", \"quantize.linear.mx\"]\n"
                         "quantize.linear.mx.emulate = true\n"),
              ContainsSubstring("linear layers are either in float8 or in MXFP8"));
-  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::mxfp8_cublas, 10, 0));
+  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::mxfp8, 10, 0));
 }
 
 TEST_CASE("products of experts are in float8 if their modules are named, and the log says which") {
@@ -204,6 +204,34 @@ TEST_CASE("products of experts are in float8 if their modules are named, and the
   CHECK_THAT(message_of("model.name = \"deepseek_v3\"\nmodel.converters = [\"quantize.grouped_mm.float8\"]\n"
                         "quantize.grouped_mm.float8.fqns = [\"experts\"]\n"),
              ContainsSubstring("set quantize.grouped_mm.float8.emulate = true to emulate them"));
+}
+
+TEST_CASE("products of experts are in MXFP8 by torchtitan's keys, and what cannot be is refused") {
+  const auto experts = [](const std::string& more) {
+    return "model.converters = [\"quantize.grouped_mm.mx\"]\nquantize.grouped_mm.mx.emulate = true\n"
+           "model.name = \"deepseek_v3\"\n" +
+           more;
+  };
+  const std::string all = "quantize.grouped_mm.mx.fqns = [\"experts\"]\n";
+  CHECK(float8_expert_summary(load_text(experts(all))) ==
+        "float8: mxfp8, emulated, 15 of 15 products of experts");
+  CHECK_THAT(message_of(experts("")),
+             ContainsSubstring("quantize.grouped_mm.mx.fqns names no experts; [\"experts\"] names all"));
+  CHECK_THAT(message_of(experts(all + "quantize.grouped_mm.mx.recipe_name = \"mxfp4\"\n")),
+             ContainsSubstring(
+                 "quantize.grouped_mm.mx.recipe_name = \"mxfp4\" is not in this version; \"mxfp8\" is"));
+  CHECK(message_of("quantize.grouped_mm.mx.recipe_name = \"mxfp4\"\n").empty());
+  CHECK_THAT(message_of(experts(all + "model.moe_hidden_dim = 48\n")),
+             ContainsSubstring("(sizes are not multiples of 32)"));
+  CHECK_THAT(
+      message_of("model.name = \"deepseek_v3\"\nmodel.converters = [\"quantize.grouped_mm.mx\"]\n" + all),
+      ContainsSubstring("set quantize.grouped_mm.mx.emulate = true to emulate them"));
+  CHECK_THAT(message_of("model.name = \"deepseek_v3\"\nmodel.converters = [\"quantize.grouped_mm.float8\", "
+                        "\"quantize.grouped_mm.mx\"]\nquantize.grouped_mm.mx.emulate = true\n" +
+                        all),
+             ContainsSubstring("products of experts are either in float8 or in MXFP8"));
+  CHECK_FALSE(has_float8_grouped_products(rondo::Float8Recipe::mxfp8, 9));
+  CHECK_FALSE(has_float8_grouped_products(rondo::Float8Recipe::mxfp8, 10));
 }
 
 TEST_CASE("degrees that are inferred are checked once the ranks are known") {

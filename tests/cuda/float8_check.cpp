@@ -153,14 +153,26 @@ void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& e
                return bits(call("quantize_float8", dense_rows ? there : there.t().contiguous().t(),
                                 std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
              }});
-    check(checks, device,
-          {name("quantize_float8_runs by 1 x 128"), "quantize_float8_runs", type, type, 0, true,
-           [=](const Place& p) {
-             return bits(call("quantize_float8_runs", at_place(x, p), ends.to(p.device), kFloat8Block));
-           }});
-    check(checks, device, {name("pad_runs"), "pad_runs", type, type, 0, true, [=](const Place& p) {
-                             return call("pad_runs", at_place(x, p), ends.to(p.device));
-                           }});
+    for (const bool transposed : {false, true})
+      check(checks, device,
+            {name(transposed ? "quantize_float8, experts by 1 x 32, transposed"
+                             : "quantize_float8, experts by 1 x 32"),
+             "quantize_float8", type, type, 0, true, [=](const Place& p) {
+               const Tensor there = at_place(experts, p);
+               return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there,
+                                std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
+             }});
+    for (const std::int64_t piece : {kFloat8Block, kMxBlock}) {
+      const std::string in_pieces = fmt::format("quantize_float8_runs by 1 x {}", piece),
+                        padded = fmt::format("pad_runs to {}", piece);
+      check(checks, device,
+            {name(in_pieces.c_str()), "quantize_float8_runs", type, type, 0, true, [=](const Place& p) {
+               return bits(call("quantize_float8_runs", at_place(x, p), ends.to(p.device), piece));
+             }});
+      check(checks, device, {name(padded.c_str()), "pad_runs", type, type, 0, true, [=](const Place& p) {
+                               return call("pad_runs", at_place(x, p), ends.to(p.device), piece);
+                             }});
+    }
   }
 }
 

@@ -69,13 +69,14 @@ TEST_CASE("a stack of matrices has the values and scales of each matrix, transpo
   check_refused("x must be a matrix with dense rows", "quantize_float8", {x, 0, 0, kE4m3, true});
 }
 
-TEST_CASE("a stack of matrices in blocks of 128 x 128 has the values and scales of each, transposed or not") {
+TEST_CASE("a stack of matrices in blocks has the values and scales of each matrix, transposed or not") {
+  const auto [rows, columns] = GENERATE(table<std::int64_t, std::int64_t>({{128, 128}, {1, 32}}));
   const bool transposed = GENERATE(false, true);
   Tensor x = at::randn({2, 128, 256}) * at::randn({2, 128, 256}).exp();
   if (transposed) x = x.transpose(1, 2);
-  const Tensors result = checked_call("quantize_float8", {x, 128, 128, kE4m3, true});
+  const Tensors result = checked_call("quantize_float8", {x, rows, columns, kE4m3, true});
   for (std::int64_t e = 0; e < 2; ++e) {
-    const Tensors one = call("quantize_float8", x[e], kBlock, kBlock, kE4m3, true);
+    const Tensors one = call("quantize_float8", x[e], rows, columns, kE4m3, true);
     CHECK(at::equal(result[0][e].view(at::kByte), one[0].view(at::kByte)));
     CHECK(at::equal(result[1][e], one[1]));
   }
@@ -98,22 +99,25 @@ TEST_CASE("rows of runs are quantized as rows, and those after the last end are 
   CHECK(result[1].narrow(0, filled, 12 - filled).eq(1).all().item<bool>());
 }
 
-TEST_CASE(
-    "rows of runs in blocks of 128 have the values and scales of rows, and those after the last are zeros") {
+TEST_CASE("rows of runs in pieces have the values and scales of rows, and those after the last are zeros") {
+  const std::int64_t piece = GENERATE(32, 128);
   const Tensor ends = ints({3, 3, 9});
   Tensor x = at::randn({12, 256}) * at::randn({12, 256}).exp();
-  const Tensors whole = call("quantize_float8", x, std::int64_t{1}, kBlock, kE4m3, true);
+  const Tensors whole = call("quantize_float8", x, std::int64_t{1}, piece, kE4m3, true);
   x.narrow(0, 9, 3).fill_(kNan);
-  const Tensors result = checked_call("quantize_float8_runs", {x, ends, 128});
+  const Tensors result = checked_call("quantize_float8_runs", {x, ends, piece});
   CHECK(at::equal(result[0].view(at::kByte).narrow(0, 0, 9), whole[0].view(at::kByte).narrow(0, 0, 9)));
   CHECK(at::equal(result[1].narrow(0, 0, 9), whole[1].narrow(0, 0, 9)));
   CHECK(result[0].view(at::kByte).narrow(0, 9, 3).eq(0).all().item<bool>());
-  check_refused("block_columns must be 0, or 128", "quantize_float8_runs", {x, ends, 64});
+  CHECK(result[1].narrow(0, 9, 3).eq(1).all().item<bool>());
+  check_refused("block_columns must be 0, or 32 or 128", "quantize_float8_runs", {x, ends, 64});
 }
 
 TEST_CASE(
-    "padded runs begin at multiples of 128 and end where the next begins, with zeros after their rows") {
+    "padded runs begin at multiples of 128, or 32, and end where the next begins, with zeros after their "
+    "rows") {
   const at::ScalarType dtype = any_dtype();
+  const std::int64_t multiple = GENERATE(32, 128);
   const Tensor ends =
       GENERATE(as<Tensor>(), ints({130, 130, 131, 387}), ints({0, 0, 256, 256}), ints({0, 0, 0, 0}));
   const auto end_of = [](const Tensor& of, std::int64_t e) {
@@ -121,12 +125,12 @@ TEST_CASE(
   };
   Tensor x = at::randn({400, 8}).to(dtype);
   x.narrow(0, end_of(ends, 3), 400 - end_of(ends, 3)).fill_(kNan);
-  const Tensors result = checked_call("pad_runs", {x, ends});
-  CHECK(result[0].size(0) == 128 * (400 / 128 + 4));
+  const Tensors result = checked_call("pad_runs", {x, ends, multiple});
+  CHECK(result[0].size(0) == multiple * (400 / multiple + 4));
   std::int64_t begin = 0, padded_begin = 0;
   for (std::int64_t e = 0; e < 4; ++e) {
     const std::int64_t end = end_of(ends, e), padded_end = end_of(result[1], e), rows = end - begin;
-    CHECK(padded_end % 128 == 0);
+    CHECK(padded_end % multiple == 0);
     CHECK(padded_end - padded_begin >= rows);
     const Tensor run = result[0].narrow(0, padded_begin, padded_end - padded_begin);
     CHECK(at::equal(run.narrow(0, 0, rows), x.narrow(0, begin, rows)));
@@ -135,7 +139,11 @@ TEST_CASE(
     padded_begin = padded_end;
   }
   CHECK(result[0].narrow(0, padded_begin, result[0].size(0) - padded_begin).eq(0).all().item<bool>());
-  CHECK(checked_call("pad_runs", {at::randn({0, 8}), ints({0, 0, 0, 0})})[0].eq(0).all().item<bool>());
+  CHECK(checked_call("pad_runs", {at::randn({0, 8}), ints({0, 0, 0, 0}), multiple})[0]
+            .eq(0)
+            .all()
+            .item<bool>());
+  check_refused("multiple must be positive", "pad_runs", {x, ends, 0});
 }
 
 TEST_CASE("an emulated grouped product is the product of the dequantized operands, with empty runs") {
@@ -180,44 +188,44 @@ TEST_CASE("experts in float8 differ from full precision by the rounding of opera
 }
 
 // Runs of whole blocks have no padding within a block.
-TEST_CASE("experts in blocks of 128 equal linear layers of each run in blocks, forward and backward") {
+TEST_CASE("experts in blocks equal linear layers of each run in blocks, forward and backward") {
   const bool inputs_first = GENERATE(false, true);
-  const Float8Options blockwise{Float8Recipe::blockwise, /*emulate=*/true};
+  const Float8Options options{GENERATE(Float8Recipe::blockwise, Float8Recipe::mxfp8), /*emulate=*/true};
   const Tensor ends = ints({128, 128, 384}), weight = at::randn({3, 128, 256}).to(at::kDouble);
   const Tensor x = at::randn({384, 256}).to(at::kDouble), gradient = at::randn({384, 128}).to(at::kDouble);
   const Tensor leaf = x.clone().requires_grad_(),
                weights = (inputs_first ? weight.transpose(1, 2) : weight).clone().requires_grad_();
-  const Tensor y = grouped_linear(leaf, weights, ends, inputs_first, blockwise);
+  const Tensor y = grouped_linear(leaf, weights, ends, inputs_first, options);
   y.backward(gradient);
   const Tensor of_weight = inputs_first ? weights.grad().transpose(1, 2) : weights.grad();
   for (const auto& [e, begin, rows] : {std::tuple(0, 0, 128), std::tuple(2, 128, 256)}) {
     const auto run = [begin = begin, rows = rows](const Tensor& t) {
       return t.detach().narrow(0, begin, rows);
     };
-    check_close(run(y), linear_output(run(x), weight[e], blockwise));
-    check_close(run(leaf.grad()), linear_grad_input(run(gradient), weight[e], blockwise));
-    check_close(of_weight[e], linear_grad_weight(run(gradient), run(x), blockwise));
+    check_close(run(y), linear_output(run(x), weight[e], options));
+    check_close(run(leaf.grad()), linear_grad_input(run(gradient), weight[e], options));
+    check_close(of_weight[e], linear_grad_weight(run(gradient), run(x), options));
   }
   CHECK(of_weight[1].eq(0).all().item<bool>());
 }
 
-TEST_CASE("the gradient of an expert's weight in blocks is one of its rows and zeros to a multiple of 128") {
-  const Float8Options blockwise{Float8Recipe::blockwise, /*emulate=*/true};
+TEST_CASE("the gradient of an expert's weight in blocks is one of its rows and zeros to whole blocks") {
+  const Float8Options options{GENERATE(Float8Recipe::blockwise, Float8Recipe::mxfp8), /*emulate=*/true};
   const Tensor ends = ints({37, 187}), gradient = at::randn({200, 128}).to(at::kDouble),
                x = at::randn({200, 256}).to(at::kDouble);
-  const Tensor result = grouped_grad_weight(gradient, x, ends, /*inputs_first=*/false, blockwise);
+  const Tensor result = grouped_grad_weight(gradient, x, ends, /*inputs_first=*/false, options);
   const auto padded = [&](const Tensor& t, std::int64_t begin, std::int64_t rows) {
     Tensor run = at::zeros({256, t.size(1)}, t.options());
     run.narrow(0, 0, rows).copy_(t.narrow(0, begin, rows));
     return run;
   };
-  check_close(result[0], linear_grad_weight(padded(gradient, 0, 37), padded(x, 0, 37), blockwise));
-  check_close(result[1], linear_grad_weight(padded(gradient, 37, 150), padded(x, 37, 150), blockwise));
+  check_close(result[0], linear_grad_weight(padded(gradient, 0, 37), padded(x, 0, 37), options));
+  check_close(result[1], linear_grad_weight(padded(gradient, 37, 150), padded(x, 37, 150), options));
 }
 
 TEST_CASE("rows after the last end, whatever they hold, change no result of experts in float8") {
   const auto [recipe, size] = GENERATE(table<Float8Recipe, std::int64_t>(
-      {{Float8Recipe::rowwise_with_gw_hp, 16}, {Float8Recipe::blockwise, 128}}));
+      {{Float8Recipe::rowwise_with_gw_hp, 16}, {Float8Recipe::blockwise, 128}, {Float8Recipe::mxfp8, 32}}));
   const Float8Options options{recipe, /*emulate=*/true};
   const Tensor ends = ints({5, 5, 11}), weight = at::randn({3, 2 * size, size});
   Tensor x = at::randn({16, size}), gradient = at::randn({16, 2 * size});
@@ -246,7 +254,7 @@ TEST_CASE("float8_grouped_mm refuses unsupported operands and names them") {
   };
   check_refused("a must be contiguous, of 2 dimensions and float8_e4m3fn", "float8_grouped_mm",
                 product({a[0].to(at::kFloat), a[1]}, b, ends));
-  check_refused("b must have a float32 scale per row or per block of 128", "float8_grouped_mm",
+  check_refused("b must have a float32 scale per row, per 1 x 32 or per block of 128", "float8_grouped_mm",
                 product(a, {b[0], b[1].squeeze(2)}, ends));
   check_refused("b must have one matrix per run", "float8_grouped_mm", product(a, b, ints({4, 8})));
   check_refused("rows of a and b must have the same length", "float8_grouped_mm",

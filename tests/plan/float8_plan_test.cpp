@@ -23,6 +23,17 @@ std::vector<std::string> in_float8(const char* recipe) {
           std::string("--quantize.linear.float8.recipe_name=") + recipe};
 }
 
+JobPlan plan_of_experts(const Words& more, const char* device) {
+  Words words = {"--model.name=deepseek_v3",
+                 "--model.flavor=16B",
+                 "--model.n_layers=4",
+                 "--training.seq_len=4096",
+                 "--training.local_batch_size=4",
+                 "--parallelism.expert_parallel_degree=8"};
+  words.insert(words.end(), more.begin(), more.end());
+  return plan_job(load_config(words, TargetDevice::cuda), 8, 0, *ir::find_device_model(device));
+}
+
 TEST_CASE(
     "float8 shortens the planned step on a Hopper, and takes memory only for what recomputation saves") {
   const JobPlan bf16 = plan({}, "h100"), tensorwise = plan(in_float8("tensorwise"), "h100"),
@@ -34,16 +45,7 @@ TEST_CASE(
 }
 
 TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refused for other devices") {
-  const auto of = [](const Words& more, const char* device) {
-    Words words = {"--model.name=deepseek_v3",
-                   "--model.flavor=16B",
-                   "--model.n_layers=4",
-                   "--training.seq_len=4096",
-                   "--training.local_batch_size=4",
-                   "--parallelism.expert_parallel_degree=8"};
-    words.insert(words.end(), more.begin(), more.end());
-    return plan_job(load_config(words, TargetDevice::cuda), 8, 0, *ir::find_device_model(device));
-  };
+  const auto of = plan_of_experts;
   const Words experts = {"--model.converters=quantize.grouped_mm.float8",
                          "--quantize.grouped_mm.float8.fqns=experts"};
   CHECK(of(experts, "h100").tokens_per_s() > of({}, "h100").tokens_per_s());
@@ -64,6 +66,18 @@ TEST_CASE("MXFP8 shortens the planned step on a B200 or GB300, and is refused fo
   for (const char* device : {"b200", "gb300"})
     CHECK(plan(mx, device).tokens_per_s() > 1.1 * plan({}, device).tokens_per_s());
   CHECK_THROWS_WITH(plan(mx, "h100"), ContainsSubstring("has no products of MXFP8; use a B200"));
+}
+
+// Quantizing and padding take about the time that the products save.
+TEST_CASE("experts in MXFP8 shorten the planned products on a B200, and are refused for other devices") {
+  const Words mx = {"--model.converters=quantize.grouped_mm.mx", "--quantize.grouped_mm.mx.fqns=experts"};
+  const auto products = [](const Words& flags) {
+    return plan_of_experts(flags, "b200").step.of(ir::CostKind::matmul).seconds;
+  };
+  CHECK(products(mx) < 0.95 * products({}));
+  CHECK_THROWS_WITH(plan_of_experts(mx, "h100"),
+                    ContainsSubstring("[\"quantize.grouped_mm.mx\"]: ") &&
+                        ContainsSubstring("has no products of MXFP8; use a B200"));
 }
 
 // Tokens of tensor parallelism, and weights of FSDP.

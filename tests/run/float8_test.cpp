@@ -67,7 +67,7 @@ TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show ho
   const Words bfloat16 = kSizes + Words{"--training.mixed_precision_param=bfloat16"};
   place.play(1, "bfloat16", bfloat16);
   const ProgramResult run = place.play(1, "mxfp8", bfloat16 + kMx);
-  CHECK_THAT(run.output, ContainsSubstring("float8: mxfp8_cublas, emulated, 14 of 15 linear layers; not "
+  CHECK_THAT(run.output, ContainsSubstring("float8: mxfp8, emulated, 14 of 15 linear layers; not "
                                            "output (named by quantize.linear.mx.filter_fqns)"));
   CHECK_THAT(text_of(place / "mxfp8" / "events.jsonl"),
              ContainsSubstring(R"("float8_products":{"linear_layers":14})"));
@@ -93,6 +93,9 @@ TEST_CASE("selective checkpointing saves every second product of float8, as of o
 const Words kExperts = {"--model.converters=quantize.grouped_mm.float8",
                         "--quantize.grouped_mm.float8.fqns=experts",
                         "--quantize.grouped_mm.float8.emulate=true"};
+const Words kMxExperts = {"--model.converters=quantize.grouped_mm.mx",
+                          "--quantize.grouped_mm.mx.fqns=experts", "--quantize.grouped_mm.mx.emulate=true",
+                          "--model.dim=64", "--model.moe_hidden_dim=32"};
 const Words kBlocks = {"--quantize.grouped_mm.float8.recipe_name=blockwise", "--model.dim=128",
                        "--model.moe_hidden_dim=128"};
 
@@ -104,6 +107,7 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
                  divided + Words{"--parallelism.expert_parallel_comm_backend=standard",
                                  "--activation_checkpoint.mode=full"});
   climb_deepseek({2, true, true, false, false}, divided + kBlocks);
+  climb_deepseek({2, true, true, false, false}, divided + kMxExperts);
 }
 
 TEST_CASE(

@@ -163,6 +163,18 @@ TEST_CASE("layouts with linear layers in MXFP8 equal one rank") {
            1);
 }
 
+// So are the tokens of an expert, whose gradient has a scale per 32 of them.
+TEST_CASE("layouts with experts in MXFP8 equal one rank where experts have the tokens that they have there") {
+  const std::string mx =
+      ",model.converters=quantize.grouped_mm.mx,quantize.grouped_mm.mx.fqns=experts,"
+      "quantize.grouped_mm.mx.emulate=true,model.dim=32,model.moe_hidden_dim=32";
+  all_hold(prove_layouts("deepseek_v3", {"dp_shard=2,ep=2" + mx}), 1);
+  const ProgramResult divided = prove_layouts("deepseek_v3", {"dp_shard=2" + mx});
+  INFO(divided.output);
+  CHECK(divided.exit_code == 8);
+  CHECK_THAT(divided.output, ContainsSubstring("moe.experts."));
+}
+
 // The learning rate of the second rank decays differently.
 TEST_CASE("a rank that computes other numbers is detected, and the first difference is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

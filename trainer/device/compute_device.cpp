@@ -32,10 +32,11 @@ namespace {
 void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_expert_options(config);
   if (!float8 || float8->emulate || has_float8_grouped_products(float8->recipe, gpu.major)) return;
-  if (float8->recipe == Float8Recipe::blockwise)
+  if (float8_piece(float8->recipe) != 0)
     throw Error(ExitCode::environment,
-                "quantize.grouped_mm.float8.recipe_name = \"blockwise\": no GPU runs grouped products in "
-                "blocks in this version; quantize.grouped_mm.float8.emulate = true works on any GPU");
+                fmt::format("model.converters = [\"{0}\"]: no GPU runs grouped products of \"{1}\" in this "
+                            "version; {0}.emulate = true works on any GPU",
+                            float8_expert_section(config), name_of(float8->recipe)));
   throw Error(ExitCode::environment,
               fmt::format("model.converters = [\"quantize.grouped_mm.float8\"]: {} has compute capability "
                           "{}.{}, and products of experts in float8 need 9.0 (Hopper); "
@@ -46,7 +47,7 @@ void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
 void require_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate || has_float8_products(float8->recipe, gpu.major, gpu.minor)) return;
-  if (float8->recipe == Float8Recipe::mxfp8_cublas)
+  if (float8->recipe == Float8Recipe::mxfp8)
     throw Error(ExitCode::environment,
                 "model.converters = [\"quantize.linear.mx\"]: no GPU runs products of MXFP8 in this version; "
                 "quantize.linear.mx.emulate = true works on any GPU");

@@ -103,7 +103,8 @@ TEST_CASE("padded runs are sharded like their rows, and their products are a ran
   const std::string rows = kWeights +
                            "  %40: i64[2], %41: b8[2] = rondo.local_ids.default(%5, 0, 8, 0, \"tp\")\n"
                            "  %42: f32[2,8] = aten.embedding.default(%12, %40, -1, false, false)\n";
-  const std::string padded = rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%42, %40)\n";
+  const std::string padded =
+      rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%42, %40, 128)\n";
   const std::string quantized = padded +
                                 "  %52: f32[8,256]{1,8} views %50 = aten.t.default(%50)\n"
                                 "  %53: f8e4m3[8,256], %54: f32[8,2] = rondo.quantize_float8.default(%52, "
@@ -117,10 +118,11 @@ TEST_CASE("padded runs are sharded like their rows, and their products are a ran
   CHECK(type_of(quantized + product, 55) == "dp sum, tp 0");
   CHECK(refusal_of(quantized + product).empty());
   // Partial sums stay partial in their padding, and are not rounded before they are complete.
-  const std::string partial = rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%32, %40)\n";
+  const std::string partial =
+      rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%32, %40, 128)\n";
   CHECK(type_of(partial, 50) == "dp 0, tp sum");
   CHECK(refusal_of(partial + quantized.substr(padded.size()))
             .ends_with("axis tp: it is not linear, but an operand is partial"));
-  CHECK(refusal_of(rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%21, %40)\n")
+  CHECK(refusal_of(rows + "  %50: f32[256,8], %51: i64[2] = rondo.pad_runs.default(%21, %40, 128)\n")
             .ends_with("axis tp: it needs a matrix, but its operand is flattened"));
 }
