@@ -20,9 +20,16 @@ def linear(recipe):
             "--quantize.linear.float8.filter_fqns=output", f"--quantize.linear.float8.recipe_name={recipe}"]
 
 
-def experts(recipe):
-    return ["--model.converters=quantize.grouped_mm.float8", "--quantize.grouped_mm.float8.fqns=experts",
-            "--quantize.grouped_mm.float8.emulate=true", f"--quantize.grouped_mm.float8.recipe_name={recipe}"]
+def converted(section):
+    return [f"--model.converters={section}", f"--{section}.emulate=true"]
+
+
+def experts(section):
+    return [*converted(section), f"--{section}.fqns=experts"]
+
+
+def experts_in_float8(recipe):
+    return [*experts("quantize.grouped_mm.float8"), f"--quantize.grouped_mm.float8.recipe_name={recipe}"]
 
 
 BF16 = "bf16"
@@ -30,11 +37,13 @@ LINEAR = {
     BF16: [],
     "linear layers, `rowwise`": linear("rowwise"),
     "linear layers, `blockwise`": linear("blockwise"),
-    "linear layers, MXFP8": ["--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"],
+    "linear layers, MXFP8": converted("quantize.linear.mx"),
+    "linear layers, NVFP4": converted("quantize.linear.nvfp4"),
 }
 EXPERTS = {
-    "experts, `rowwise_with_gw_hp`": experts("rowwise_with_gw_hp"),
-    "experts, `blockwise`": experts("blockwise"),
+    "experts, `rowwise_with_gw_hp`": experts_in_float8("rowwise_with_gw_hp"),
+    "experts, `blockwise`": experts_in_float8("blockwise"),
+    "experts, MXFP8": experts("quantize.grouped_mm.mx"),
 }
 RECIPES = {"llama3": LINEAR, "deepseek_v3": {**LINEAR, **EXPERTS}}
 

@@ -24,10 +24,9 @@ std::span<const AbsentFeature> absent_features() {
        "No learning rate follows from a width. `optimizer.parameter_groups` gives groups of parameters their "
        "own lr_factor and weight_decay."},
       {"Dropout", {"dropout"}, "No layer has dropout."},
-      {"Formats of 4 bits",
-       {"fp4", "nvfp4", "mxfp4", "mxfp8", "int8"},
-       "Products are in fp32, bf16 or float8 with scales in fp32. Weights in MXFP4 are read, and not "
-       "written."},
+      {"Other formats of 4 and 8 bits",
+       {"mxfp4", "int4", "int8"},
+       "Products are in fp32, bf16, float8, MXFP8 or NVFP4. Weights in MXFP4 are read, and not written."},
       {"Other architectures",
        {"bert", "t5", "gpt2", "mamba", "ssm", "rwkv", "diffusion", "encoder"},
        "Models are the decoders of docs/models.md. ARCHITECTURE.md says how to add one in C++."},

@@ -253,7 +253,9 @@ std::vector<Variant> other_float8(const Variant& way, const SearchedJob& searche
   const auto add = [&](const std::string& converter, auto set) {
     const auto& own = way.config.model.converters;
     const Model& model = way.config.model;
-    if (converter == "float8" ? model.converts_to_mx() : model.converts_experts_to_mx()) return;
+    if (converter == "float8" ? model.converts_to_mx() || model.converts_to_nvfp4()
+                              : model.converts_experts_to_mx())
+      return;
     if (std::find(own.begin(), own.end(), converter) != own.end()) return;
     choices.changed([&](JobConfig& c) {
       c.model.converters.push_back(converter);

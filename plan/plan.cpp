@@ -171,6 +171,9 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
     if (linear->recipe == mxfp8)
       require_products(device, "quantize.linear.mx", device.float8_mx_fraction > 0, "products of MXFP8",
                        kWithMx);
+    else if (linear->recipe == nvfp4)
+      require_products(device, "quantize.linear.nvfp4", device.peak_nvfp4_flops_per_s > 0,
+                       "products of NVFP4", kWithMx);
     else if (linear->recipe == blockwise)
       require_products(device, "float8", hopper, "float8 products with scales of 128 elements",
                        "a Hopper or another recipe");

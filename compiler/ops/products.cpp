@@ -136,6 +136,17 @@ Placement quantize_float8(const OnAxis& axis, std::size_t i) {
   return of_quantized(axis.of(quantized.x), quantized.block, static_cast<int>(axis.type(0).sizes.size()), i);
 }
 
+// rondo.quantize_nvfp4 (x, squares, rotate, stream) -> values, scales, which depend on all of the
+// rank's matrix.
+Placement quantize_nvfp4(const OnAxis& axis, std::size_t i) {
+  return of_quantized(axis.operand(0), {0, 0}, 2, i);
+}
+
+// Numbers are read once more for their maximum.
+double nvfp4_bytes(const Graph& graph, const Node& node) {
+  return 2 * operand_bytes(graph, node) + result_bytes(graph, node);
+}
+
 // rondo.largest_magnitude (x) -> [1].
 Placement largest_magnitude(const OnAxis& axis, std::size_t) {
   const Placement x = nonlinear(axis.operand(0));
@@ -229,8 +240,9 @@ NodeCost float8_cost(const Priced& p, std::size_t right) {
   for (const std::size_t i : {0, 1}) {
     const TensorType &values = p.type(product.values[i]), &scales = p.type(product.scales[i]);
     if (scales.sizes.empty() || scales.sizes.back() <= 1) continue;
-    const bool is_mx = element_count(values) == 32 * element_count(scales);
-    fraction = is_mx ? p.device.float8_mx_fraction : p.device.float8_blocks_fraction;
+    const std::int64_t piece = element_count(values) / element_count(scales);
+    if (piece == 16) return product_cost(p, p.device.peak_nvfp4_flops_per_s * fraction, right);
+    fraction = piece == 32 ? p.device.float8_mx_fraction : p.device.float8_blocks_fraction;
   }
   return product_cost(p, p.device.peak_float8_flops_per_s * fraction, right);
 }
@@ -311,6 +323,11 @@ constexpr Op kProductOps[] = {
      .signature = {2, 3, 2},
      .of_experts = true,
      .shard = quantize_float8_runs},
+    {.name = "rondo.quantize_nvfp4.default",
+     .signature = {1, 4, 2},
+     .shard = quantize_nvfp4,
+     .bytes = nvfp4_bytes,
+     .launches = 2},
     {.name = "rondo.transpose_float8.default",
      .signature = {1, 1, 1},
      .shard = transpose_float8,

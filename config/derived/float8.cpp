@@ -22,12 +22,18 @@ constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
   if (config.model.converts_to_mx()) return Float8Recipe::mxfp8;
+  if (config.model.converts_to_nvfp4()) return Float8Recipe::nvfp4;
   return config.float8_linear.recipe_name.value_or(Float8Recipe::tensorwise);
 }
 const std::vector<std::string>& filter_of(const JobConfig& config) {
-  return config.model.converts_to_mx() ? config.mx_linear.filter_fqns : config.float8_linear.filter_fqns;
+  return config.model.converts_to_mx()      ? config.mx_linear.filter_fqns
+         : config.model.converts_to_nvfp4() ? config.nvfp4_linear.filter_fqns
+                                            : config.float8_linear.filter_fqns;
 }
-std::string recipe_key(const JobConfig& config) { return float8_section(config) + ".recipe_name"; }
+// NVFP4 has one recipe.
+std::string recipe_key(const JobConfig& config) {
+  return config.model.converts_to_nvfp4() ? "model.converters" : float8_section(config) + ".recipe_name";
+}
 std::string filter_key(const JobConfig& config) { return float8_section(config) + ".filter_fqns"; }
 
 Float8Recipe expert_recipe(const JobConfig& config) {
@@ -68,7 +74,7 @@ std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
   const std::int64_t out = rule.sizes[0], in = rule.sizes[1], granule = float8_granule(recipe);
   bool automatic = false;
   for (const std::string& name : filter_of(config)) {
-    automatic = automatic || (name == kAutomatic && recipe != Float8Recipe::mxfp8);
+    automatic = automatic || (name == kAutomatic && config.model.converts_to_float8());
     if (module.find(name) != module.npos) return "named by " + filter_key(config);
   }
   if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are not multiples of {}", granule);
@@ -212,13 +218,15 @@ bool names_module(const JobConfig& config, const std::string& name) {
                                          [&](const ParameterRule& rule) { return is_named({name}, rule); });
 }
 
-void check_mx(const JobConfig& config, BrokenRules& broken) {
-  const MxLinear& mx = config.mx_linear;
-  if (config.model.converts_to_float8())
+void check_mx_or_nvfp4(const JobConfig& config, BrokenRules& broken) {
+  const Model& model = config.model;
+  if (model.converts_to_float8() + model.converts_to_mx() + model.converts_to_nvfp4() > 1)
     broken.push_back({{"model.converters"},
-                      "linear layers are either in float8 or in MXFP8; remove float8 or quantize.linear.mx"});
-  check_mx_recipe(float8_section(config), mx.recipe_name, MxLinear().recipe_name, broken);
-  for (const std::string& name : mx.filter_fqns)
+                      "linear layers are either in float8, in MXFP8 or in NVFP4; keep one of float8, "
+                      "quantize.linear.mx and quantize.linear.nvfp4"});
+  if (model.converts_to_mx())
+    check_mx_recipe(float8_section(config), config.mx_linear.recipe_name, MxLinear().recipe_name, broken);
+  for (const std::string& name : filter_of(config))
     if (!names_module(config, name))
       broken.push_back({{filter_key(config), "model.converters", "model.name"},
                         fmt::format("\"{}\" in {} names no module; remove it", name, filter_key(config))});
@@ -272,13 +280,18 @@ void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& lay
 }  // namespace
 
 std::optional<Float8Options> float8_options(const JobConfig& config) {
-  const bool mx = config.model.converts_to_mx();
-  if (!mx && !config.model.converts_to_float8()) return std::nullopt;
-  return Float8Options{recipe_of(config), mx ? config.mx_linear.emulate : config.float8_linear.emulate};
+  const Model& model = config.model;
+  const bool mx = model.converts_to_mx(), nvfp4 = model.converts_to_nvfp4();
+  if (!mx && !nvfp4 && !model.converts_to_float8()) return std::nullopt;
+  return Float8Options{recipe_of(config), mx      ? config.mx_linear.emulate
+                                          : nvfp4 ? config.nvfp4_linear.emulate
+                                                  : config.float8_linear.emulate};
 }
 
 std::string float8_section(const JobConfig& config) {
-  return config.model.converts_to_mx() ? "quantize.linear.mx" : "quantize.linear.float8";
+  return config.model.converts_to_mx()      ? "quantize.linear.mx"
+         : config.model.converts_to_nvfp4() ? "quantize.linear.nvfp4"
+                                            : "quantize.linear.float8";
 }
 
 std::string float8_expert_section(const JobConfig& config) {
@@ -323,7 +336,7 @@ std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegree
   if (float8_expert_options(config)) check_experts(config, broken);
   const std::optional<Float8Options> options = float8_options(config);
   if (!options) return broken;
-  if (config.model.converts_to_mx()) check_mx(config, broken);
+  if (config.model.converts_to_mx() || config.model.converts_to_nvfp4()) check_mx_or_nvfp4(config, broken);
   const std::vector<ParameterRule> layers = float8_layers(config);
   if (layers.empty()) {
     broken.push_back({{filter_key(config), recipe_key(config), "model.converters", "model.flavor"},

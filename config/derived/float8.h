@@ -1,6 +1,7 @@
 // Linear layers and products of experts that are computed in float8: torchtitan's model.converters,
-// quantize.linear.float8, quantize.linear.mx, quantize.grouped_mm.float8 and quantize.grouped_mm.mx.
-// The choice depends on the model's sizes only, not on how ranks divide them.
+// quantize.linear.float8, quantize.linear.mx, quantize.linear.nvfp4, quantize.grouped_mm.float8 and
+// quantize.grouped_mm.mx. The choice depends on the model's sizes only, not on how ranks divide
+// them.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ std::optional<Float8Options> float8_options(const JobConfig& config);
 std::optional<Float8Options> float8_expert_options(const JobConfig& config);
 // Returns "blockwise" or "rowwise, emulated".
 std::string in_words(const Float8Options& options);
-// Returns the section of the linear layers' options: "quantize.linear.mx" or
-// "quantize.linear.float8".
+// Returns the section of the linear layers' options: "quantize.linear.mx", "quantize.linear.nvfp4"
+// or "quantize.linear.float8".
 std::string float8_section(const JobConfig& config);
 // Returns that of experts: "quantize.grouped_mm.mx" or "quantize.grouped_mm.float8".
 std::string float8_expert_section(const JobConfig& config);
@@ -30,7 +31,7 @@ std::string float8_expert_section(const JobConfig& config);
 // is not faster.
 std::set<std::string> float8_weights(const JobConfig& config);
 // Returns the options of each weight of a linear layer or of experts that is computed in float8, by
-// its name.
+// its name. Their streams are not set.
 std::map<std::string, Float8Options> float8_parameters(const JobConfig& config);
 // Returns the number of linear layers and of products of experts in float8, by "linear_layers" and
 // "experts". Omits a kind whose converter is not set.

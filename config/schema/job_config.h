@@ -160,6 +160,7 @@ struct JobConfig {
   Model model;
   Float8Linear float8_linear;
   MxLinear mx_linear;
+  Nvfp4Linear nvfp4_linear;
   Float8Experts float8_experts;
   MxExperts mx_experts;
   Optimizer optimizer;

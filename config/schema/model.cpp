@@ -19,7 +19,8 @@ const Fields& Model::fields() {
       field("converters", &Model::converters,
             "float8, or quantize.linear.float8: compute linear layers in float8, as set in "
             "[quantize.linear.float8]; quantize.linear.mx: compute them in MXFP8, as set in "
-            "[quantize.linear.mx]; quantize.grouped_mm.float8: compute products of experts in float8, as "
+            "[quantize.linear.mx]; quantize.linear.nvfp4: compute them in NVFP4, as set in "
+            "[quantize.linear.nvfp4]; quantize.grouped_mm.float8: compute products of experts in float8, as "
             "set in [quantize.grouped_mm.float8]; quantize.grouped_mm.mx: compute them in MXFP8, as set in "
             "[quantize.grouped_mm.mx]",
             {.check = known_converters}),
@@ -40,6 +41,7 @@ bool Model::converts_to_float8() const {
   return has(*this, "float8") || has(*this, "quantize.linear.float8");
 }
 bool Model::converts_to_mx() const { return has(*this, "quantize.linear.mx"); }
+bool Model::converts_to_nvfp4() const { return has(*this, "quantize.linear.nvfp4"); }
 bool Model::converts_experts_to_float8() const { return has(*this, "quantize.grouped_mm.float8"); }
 bool Model::converts_experts_to_mx() const { return has(*this, "quantize.grouped_mm.mx"); }
 
@@ -71,6 +73,15 @@ const Fields& MxLinear::fields() {
       field("filter_fqns", &MxLinear::filter_fqns,
             "substrings of the names of modules that keep their precision"),
       field("emulate", &MxLinear::emulate, "emulate MXFP8 products in float32: needed on every device"),
+  };
+  return list;
+}
+
+const Fields& Nvfp4Linear::fields() {
+  static const Fields list = {
+      field("filter_fqns", &Nvfp4Linear::filter_fqns,
+            "substrings of the names of modules that keep their precision"),
+      field("emulate", &Nvfp4Linear::emulate, "emulate NVFP4 products in float32: needed on every device"),
   };
   return list;
 }

@@ -17,9 +17,10 @@ struct Model {
   std::vector<std::string> converters;
   // Sizes of the model by key: the flavor's, with overrides applied. `from_values<C>` reads them.
   FieldValues sizes;
-  // Linear layers, to float8 or MXFP8, and products of experts.
+  // Linear layers, to float8, MXFP8 or NVFP4, and products of experts.
   bool converts_to_float8() const;
   bool converts_to_mx() const;
+  bool converts_to_nvfp4() const;
   bool converts_experts_to_float8() const;
   bool converts_experts_to_mx() const;
   static const Fields& fields();  // without the sizes, whose fields belong to the model
@@ -35,6 +36,12 @@ struct Float8Linear {
 
 struct MxLinear {
   std::string recipe_name = "mxfp8_cublas";  // checked with the converter only
+  std::vector<std::string> filter_fqns = {"output"};
+  bool emulate = false;
+  static const Fields& fields();
+};
+
+struct Nvfp4Linear {
   std::vector<std::string> filter_fqns = {"output"};
   bool emulate = false;
   static const Fields& fields();

@@ -51,12 +51,13 @@ std::string file_name(const FieldValue& value) {
 std::string known_converters(const FieldValue& value) {
   for (const std::string& name : std::get<std::vector<std::string>>(value)) {
     if (name == "float8" || name == "quantize.linear.float8" || name == "quantize.linear.mx" ||
-        name == "quantize.grouped_mm.float8" || name == "quantize.grouped_mm.mx")
+        name == "quantize.linear.nvfp4" || name == "quantize.grouped_mm.float8" ||
+        name == "quantize.grouped_mm.mx")
       continue;
     const bool later = name.starts_with("quantize.");
     return fmt::format(
         "must be [\"float8\"] or empty, or have \"quantize.linear.mx\", "
-        "\"quantize.grouped_mm.float8\" or \"quantize.grouped_mm.mx\"{}",
+        "\"quantize.linear.nvfp4\", \"quantize.grouped_mm.float8\" or \"quantize.grouped_mm.mx\"{}",
         later ? "; \"" + name + "\" needs a feature that is not in this version" : "");
   }
   return "";

@@ -37,7 +37,7 @@
 //   rondo::float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype,
 //                    bool fast_accumulation, bool emulate) -> Tensor
 //     a [M, K] and b [N, K] with their scales, as above; not both float8_e5m2, nor both with scales
-//     of 128 x 128. Scales of 1 x 32 are emulated only. Returns a times the transpose of b, [M, N]
+//     of 128 x 128. Scales of 1 x 32 and of 1 x 16 (ops/float8/nvfp4.h) are emulated only. Returns a times the transpose of b, [M, N]
 //     of `dtype`: bf16 or f32, on the CPU f64. `fast_accumulation`: the GPU may accumulate with
 //     fewer bits. `emulate`: the dequantized matrices are multiplied in f32 (f64 for f64), on any
 //     device. Otherwise the GPU must have float8 products: compute capability 8.9, or 9.0 for

@@ -133,11 +133,11 @@ Tensor float8_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tensor& b, c
   RONDO_ASSERT(a.size(1) % 16 == 0 && b.size(0) % 16 == 0,
                "float8_mm: on a GPU, sizes of rows and columns must be multiples of 16");
   const Float8Block block_a = float8_block(a, scale_a), block_b = float8_block(b, scale_b);
-  const auto is_mx = [&](const Float8Block& block) {
-    return block.columns == kMxBlock && a.size(1) > kMxBlock;
+  const auto is_small = [&](const Float8Block& block) {
+    return block.columns < kFloat8Block && block.columns < a.size(1);
   };
-  RONDO_ASSERT(!is_mx(block_a) && !is_mx(block_b),
-               "float8_mm: products with scales of 32 elements are emulated only");
+  RONDO_ASSERT(!is_small(block_a) && !is_small(block_b),
+               "float8_mm: products with scales of 32 or 16 elements are emulated only");
   // The sum of a piece is scaled separately and has no fast variant.
   const bool of_pieces = block_a.columns < a.size(1) || block_b.columns < b.size(1);
   Scaling of_a, of_b;

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/float8/float8.h"
+#include "ops/float8/nvfp4.h"
 
 namespace rondo {
 namespace {
@@ -12,6 +13,8 @@ using at::Tensor;
 using enum Float8Recipe;
 
 constexpr Float8Block kWhole{0, 0}, kSquare{kFloat8Block, kFloat8Block};
+// The transposed weight has the same numbers.
+constexpr Nvfp4Options kOfWeight{.squares = true};
 
 constexpr Float8Block block_of_rows(Float8Recipe recipe) {
   return recipe == tensorwise ? kWhole : Float8Block{1, float8_piece(recipe)};
@@ -44,13 +47,15 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
     context->save_for_backward({x, weight});
     context->saved_data["recipe"] = static_cast<std::int64_t>(options.recipe);
     context->saved_data["emulate"] = options.emulate;
+    context->saved_data["stream"] = options.stream;
     return linear_output(x, weight, options);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Float8Options options = {static_cast<Float8Recipe>(context->saved_data["recipe"].toInt()),
-                                   context->saved_data["emulate"].toBool()};
+                                   context->saved_data["emulate"].toBool(),
+                                   context->saved_data["stream"].toInt()};
     Tensor of_x, of_weight;
     if (context->needs_input_grad(0)) of_x = linear_grad_input(gradients[0], saved[1], options);
     if (context->needs_input_grad(1)) of_weight = linear_grad_weight(gradients[0], saved[0], options);
@@ -69,6 +74,9 @@ Tensor float8_linear(const Tensor& x, const Tensor& weight, const Float8Options&
 Tensor linear_output(const Tensor& x, const Tensor& weight, const std::optional<Float8Options>& options) {
   if (!options) return at::mm(x, weight.t());
   const Float8Recipe recipe = options->recipe;
+  if (recipe == nvfp4)
+    return product(quantize_nvfp4(x, {}), quantize_nvfp4(weight, kOfWeight), x, /*fast_accumulation=*/false,
+                   *options);
   const Float8Matrix of_weight =
       recipe == blockwise ? quantized(weight, recipe, kSquare) : quantized_rows(weight, recipe);
   return product(quantized_rows(x, recipe), of_weight, x, /*fast_accumulation=*/recipe != blockwise,
@@ -80,6 +88,9 @@ Tensor linear_grad_input(const Tensor& gradient, const Tensor& weight,
   if (!options) return at::mm(gradient, weight);
   const Float8Recipe recipe = options->recipe;
   const Tensor transposed = weight.t();
+  if (recipe == nvfp4)
+    return product(quantize_nvfp4(gradient, {.stream = options->stream}),
+                   quantize_nvfp4(transposed, kOfWeight), gradient, /*fast_accumulation=*/false, *options);
   const Float8Matrix of_weight = recipe == blockwise            ? quantized(transposed, recipe, kSquare)
                                  : recipe == rowwise_with_gw_hp ? quantized(transposed, recipe, kWhole)
                                                                 : quantized_rows(transposed, recipe);
@@ -91,6 +102,10 @@ Tensor linear_grad_weight(const Tensor& gradient, const Tensor& x,
                           const std::optional<Float8Options>& options) {
   if (!options || options->recipe == rowwise_with_gw_hp) return at::mm(gradient.t(), x);
   const Float8Recipe recipe = options->recipe;
+  // A stream of its own, since its draws are of the same bits.
+  if (recipe == nvfp4)
+    return product(quantize_nvfp4(gradient.t(), {.rotate = true, .stream = ~options->stream}),
+                   quantize_nvfp4(x.t(), {.rotate = true}), gradient, /*fast_accumulation=*/false, *options);
   return product(quantized_gradient(gradient.t(), recipe), quantized_rows(x.t(), recipe), gradient,
                  /*fast_accumulation=*/false, *options);
 }

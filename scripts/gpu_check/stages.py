@@ -270,6 +270,9 @@ BF16 = "--training.mixed_precision_param=bfloat16"
 FLOAT8_EXPERTS = ["--model.converters=quantize.grouped_mm.float8", "--quantize.grouped_mm.float8.fqns=experts"]
 EXPERTS_IN_BLOCKS = [*FLOAT8_EXPERTS, "--quantize.grouped_mm.float8.recipe_name=blockwise", "--quantize.grouped_mm.float8.emulate=true"]
 MXFP8 = ["--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"]
+NVFP4 = ["--model.converters=quantize.linear.nvfp4", "--quantize.linear.nvfp4.emulate=true"]
+EXPERTS_IN_MXFP8 = ["--model.converters=quantize.grouped_mm.mx", "--quantize.grouped_mm.mx.fqns=experts",
+                    "--quantize.grouped_mm.mx.emulate=true"]
 FP32 = "--training.mixed_precision_param=float32"
 SAME_BITS = ["--debug.deterministic=true", "--debug.hash_every=1", f"--training.steps={STEPS}"]
 WAYS = {"eager": ["--compile.enable=false"], "interpreter": ["--compile.executor=interpreter"],
@@ -284,7 +287,9 @@ MODELS = {
     "deepseek_v3 bf16": (DEEPSEEK, [BF16]),
     "deepseek_v3 bf16, experts in float8": (DEEPSEEK, [BF16, *FLOAT8_EXPERTS]),
     "deepseek_v3 bf16, experts in blocks of float8, emulated": (DEEPSEEK, [BF16, *EXPERTS_IN_BLOCKS]),
+    "deepseek_v3 bf16, experts in MXFP8, emulated": (DEEPSEEK, [BF16, *EXPERTS_IN_MXFP8]),
     "llama3 bf16, linear layers in MXFP8, emulated": (LLAMA, [BF16, *MXFP8]),
+    "llama3 bf16, linear layers in NVFP4, emulated": (LLAMA, [BF16, *NVFP4]),
 }
 # Compared with the interpreter of the same graph: fused kernels and a loss in chunks round differently from an eager step,
 # and eager steps have neither early updates nor state in host memory.

@@ -150,8 +150,26 @@ TEST_CASE("linear layers in MXFP8 leave out the head, and what cannot be is refu
              ContainsSubstring("float8 \"mxfp8\" needs a multiple of 32"));
   CHECK_THAT(message_of("model.converters = [\"float8\", \"quantize.linear.mx\"]\n"
                         "quantize.linear.mx.emulate = true\n"),
-             ContainsSubstring("linear layers are either in float8 or in MXFP8"));
+             ContainsSubstring("linear layers are either in float8, in MXFP8 or in NVFP4"));
   CHECK_FALSE(has_float8_products(rondo::Float8Recipe::mxfp8, 10, 0));
+}
+
+TEST_CASE("linear layers in NVFP4 leave out the head, and what cannot be is refused") {
+  const std::string nvfp4 =
+      "model.converters = [\"quantize.linear.nvfp4\"]\nquantize.linear.nvfp4.emulate = true\n";
+  CHECK(float8_summary(load_text(nvfp4)) ==
+        "float8: nvfp4, emulated, 42 of 43 linear layers; not output (named by "
+        "quantize.linear.nvfp4.filter_fqns)");
+  CHECK_THAT(message_of("model.converters = [\"quantize.linear.nvfp4\"]\n"),
+             ContainsSubstring("set quantize.linear.nvfp4.emulate = true"));
+  CHECK_THAT(message_of(nvfp4 + "quantize.linear.nvfp4.filter_fqns = [\"outptu\"]\n"),
+             ContainsSubstring("\"outptu\" in quantize.linear.nvfp4.filter_fqns names no module"));
+  CHECK_THAT(message_of(nvfp4 + "training.local_batch_size = 1\ntraining.seq_len = 24\n"),
+             ContainsSubstring("float8 \"nvfp4\" needs a multiple of 16"));
+  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\", \"quantize.linear.nvfp4\"]\n"
+                        "quantize.linear.mx.emulate = true\n"),
+             ContainsSubstring("keep one of float8, quantize.linear.mx and quantize.linear.nvfp4"));
+  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::nvfp4, 10, 0));
 }
 
 TEST_CASE("products of experts are in float8 if their modules are named, and the log says which") {

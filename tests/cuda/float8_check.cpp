@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ops/float8/float8.h"
+#include "ops/float8/nvfp4.h"
 #include "tests/cuda/kernel_case.h"
 
 namespace rondo {
@@ -176,6 +177,29 @@ void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& e
   }
 }
 
+// Numbers in NVFP4: activations, weights, and both operands of the gradient of a weight.
+void check_nvfp4(Checks& checks, c10::Device device) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const Inputs draw(type);
+    const Tensor x = draw.normal({704, 1040}) * draw.normal({704, 1040}).exp();
+    const auto compare = [&](const char* name, bool squares, bool rotate, std::optional<std::int64_t> stream,
+                             bool dense_rows) {
+      check(checks, device,
+            {fmt::format("quantize_nvfp4, {}, {}: the CPU's bits", name, in_words(type)), "quantize_nvfp4",
+             type, type, 0, true, [=](const Place& p) {
+               const Tensor there = at_place(x, p);
+               const auto [values, scales] =
+                   quantize_nvfp4(dense_rows ? there : there.t().contiguous().t(), {squares, rotate, stream});
+               return Tensors{values.view(at::kByte), scales.view(at::kInt)};
+             }});
+    };
+    compare("pieces", false, false, std::nullopt, true);
+    compare("squares, dense columns", true, false, std::nullopt, false);
+    compare("stochastically", false, false, 12345, true);
+    compare("rotated and stochastically, dense columns", false, true, 12345, false);
+  }
+}
+
 // Emulated: rows by matrices in 128 x 128, and runs of columns, which are whole blocks.
 void check_grouped_product_of_blocks(Checks& checks, c10::Device device) {
   const Inputs draw(at::kBFloat16);
@@ -246,6 +270,7 @@ void check_float8(Checks& checks, c10::Device device) {
   const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
   check_quantized_experts(checks, device, ends);
   check_blocks_of_experts(checks, device, ends);
+  check_nvfp4(checks, device);
   check_grouped_product_of_blocks(checks, device);
   check_grouped_product(checks, device, ends, 1040, 208);
   check_grouped_product(checks, device, ends, 256, 2048);

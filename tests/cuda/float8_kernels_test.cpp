@@ -16,6 +16,8 @@
 
 #include "ops/float8/float8.h"
 #include "ops/float8/float8_cuda.h"
+#include "ops/float8/nvfp4.h"
+#include "ops/float8/nvfp4_cuda.h"
 #include "tests/cuda/element_of.h"
 #include "tests/ops/call_op.h"
 
@@ -203,6 +205,29 @@ TEST_CASE("the kernel of quantize_float8_runs writes zeros after the last end an
   CHECK(at::equal(made.narrow(0, 0, x.numel()).view(x.sizes()), values.view(at::kByte)));
   CHECK(made.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
   CHECK(at::equal(made_scales, scales));
+}
+
+TEST_CASE("the kernel of quantize_nvfp4 gives the CPU's bits, rounded to nearest or stochastically") {
+  const auto [rows, columns] = GENERATE(table<std::int64_t, std::int64_t>({{16, 16}, {48, 80}, {32, 4096}}));
+  const bool squares = GENERATE(false, true);
+  const std::optional<std::int64_t> draws =
+      GENERATE(as<std::optional<std::int64_t>>(), std::nullopt, std::int64_t{77} << 40);
+  const double factor = GENERATE(0.0, 1.0, 1e-42, 1e37, kInfinity);
+  at::manual_seed(13);
+  const Tensor x = at::randn({rows, columns}) * at::randn({rows, columns}).exp() * factor;
+  const auto [values, scales] = quantize_nvfp4(x, {.squares = squares, .stream = draws});
+  const Tensor made = at::full({x.numel() + 16}, 0x55, at::kByte),
+               made_scales = at::full({scales.numel() + 1}, 77.0f);
+  const Nvfp4Operand operand = nvfp4_operand(x, /*rotate=*/false, draws.has_value());
+  cuda::quantize_nvfp4(
+      {operand.x.const_data_ptr<float>(), rows, columns, squares, operand.largest.const_data_ptr<float>(),
+       draws ? operand.bits.const_data_ptr<std::int64_t>() : nullptr, draws.value_or(0),
+       made.mutable_data_ptr<std::uint8_t>(), made_scales.mutable_data_ptr<float>()},
+      nullptr);
+  CHECK(at::equal(made.narrow(0, 0, x.numel()).view(x.sizes()), values.view(at::kByte)));
+  CHECK(made.narrow(0, x.numel(), 16).eq(0x55).all().item<bool>());
+  CHECK(at::equal(made_scales.narrow(0, 0, scales.numel()).view(at::kInt), scales.flatten().view(at::kInt)));
+  CHECK(made_scales[-1].item<float>() == 77);
 }
 
 TEST_CASE("the kernels of quantize_float8 give the CPU's bits for nans, infinities, ties and tiny numbers") {

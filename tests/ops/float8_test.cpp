@@ -290,8 +290,12 @@ TEST_CASE("an emulated product is the product of the dequantized operands") {
 
 TEST_CASE("a linear layer in float8 approximates full precision, forward and backward, by every recipe") {
   using enum Float8Recipe;
-  const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>(
-      {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}, {mxfp8, 27}}));
+  const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>({{tensorwise, 24},
+                                                                        {rowwise, 28},
+                                                                        {rowwise_with_gw_hp, 28},
+                                                                        {blockwise, 28},
+                                                                        {mxfp8, 27},
+                                                                        {nvfp4, 14}}));
   INFO(name_of(recipe));
   const Tensor x = at::randn({2, 128, 256}).requires_grad_(), weight = at::randn({384, 256}).requires_grad_();
   const Tensor gradient = at::randn({2, 128, 384});

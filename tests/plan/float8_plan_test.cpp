@@ -68,6 +68,15 @@ TEST_CASE("MXFP8 shortens the planned step on a B200 or GB300, and is refused fo
   CHECK_THROWS_WITH(plan(mx, "h100"), ContainsSubstring("has no products of MXFP8; use a B200"));
 }
 
+TEST_CASE("NVFP4 shortens the planned step further than MXFP8, and is refused for other devices") {
+  const Words nvfp4 = {"--model.converters=quantize.linear.nvfp4"},
+              mx = {"--model.converters=quantize.linear.mx"};
+  for (const char* device : {"b200", "b300", "gb200", "gb300"})
+    CHECK(plan(nvfp4, device).tokens_per_s() > 1.05 * plan(mx, device).tokens_per_s());
+  for (const char* device : {"h100", "rtxpro6000"})
+    CHECK_THROWS_WITH(plan(nvfp4, device), ContainsSubstring("has no products of NVFP4; use a B200"));
+}
+
 // Quantizing and padding take about the time that the products save.
 TEST_CASE("experts in MXFP8 shorten the planned products on a B200, and are refused for other devices") {
   const Words mx = {"--model.converters=quantize.grouped_mm.mx", "--quantize.grouped_mm.mx.fqns=experts"};

@@ -25,6 +25,10 @@ T maximum(T a, T b) {
   if (b != b || a > b) return a;
   return a == b && std::signbit(b) ? a : b;
 }
+template <class T>
+T minimum(T a, T b) {
+  return -maximum(-a, -b);
+}
 
 u16 to_bf16(float x) {
   const u32 bits = std::bit_cast<u32>(x);
@@ -91,6 +95,7 @@ void add_width(Table& table, const char* type) {
   table.add("neg", {type}, unary<T, T, [](T a) { return -a; }>);
   table.add("abs", {type}, unary<T, T, [](T a) { return std::fabs(a); }>);
   table.add("max", {type}, binary<T, T, maximum<T>>);
+  table.add("min", {type}, binary<T, T, minimum<T>>);
   table.add_comparisons<T>({type});
   table.add("setp.ltu", {type}, compare<T, [](T a, T b) { return !(a >= b); }>);
   table.add("setp.leu", {type}, compare<T, [](T a, T b) { return !((a > b)); }>);

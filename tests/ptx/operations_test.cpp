@@ -98,6 +98,9 @@ TEST_CASE("arithmetic of floats rounds once, keeps subnormal numbers and has one
   CHECK(result_of("rcp.rn.f32 %f9, " + f32(3) + ";", "%f9") == bits(third));
   CHECK(result_of("max.f32 %f9, " + f32(kNan) + ", " + f32(-1) + ";", "%f9") == bits(-1.0f));
   CHECK(result_of("max.f32 %f9, " + f32(-0.0f) + ", " + f32(0) + ";", "%f9") == 0);
+  CHECK(result_of("min.f32 %f9, " + f32(kNan) + ", " + f32(1) + ";", "%f9") == bits(1.0f));
+  CHECK(result_of("min.f32 %f9, " + f32(0) + ", " + f32(-0.0f) + ";", "%f9") == bits(-0.0f));
+  CHECK(result_of("min.f32 %f9, " + f32(-3) + ", " + f32(2) + ";", "%f9") == bits(-3.0f));
   CHECK(result_of("ex2.approx.ftz.f32 %f9, " + f32(-3) + ";", "%f9") == bits(0.125f));
   CHECK(result_of("ex2.approx.ftz.f32 %f9, " + f32(-140) + ";", "%f9") == 0);
   CHECK(result_of("fma.rn.f64 %fd9, 0d3FF0000000000000, 0d4000000000000000, 0d3FE0000000000000;", "%fd9") ==

@@ -18,11 +18,13 @@ const Words kSizes = {"--model.dim=128", "--model.n_kv_heads=4", "--model.multip
 const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.data_parallel_shard_degree=1",
                        "--model.vocab_size=288"};
 
-const Words kMx = {"--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"};
+const Words kMx = {"--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"},
+            kNvfp4 = {"--model.converters=quantize.linear.nvfp4", "--quantize.linear.nvfp4.emulate=true"};
 
 TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, by every recipe") {
   climb({2, true, false, false, true}, kSizes + in_float8("blockwise"));
   climb({2, true, false, true, false}, kSizes + kMx);
+  climb({2, true, true, true, false}, kSizes + kShared + kNvfp4);
   climb({2, true, true, false, false}, kSizes + kShared + in_float8("tensorwise"));
   climb({2, true, false, true, false}, kSizes + kShared + in_float8("rowwise"));
   climb({1, false, true, false, false}, kSizes + in_float8("rowwise_with_gw_hp"));
@@ -76,6 +78,22 @@ TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show ho
   CHECK(occurrences(graph, ", 1, 32, f8e4m3, true)") > 0);
   CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "0.1"}).exit_code == 0);
   CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "1e-6"}).exit_code == 1);
+}
+
+TEST_CASE("losses in NVFP4 are near those of bfloat16, and gradients are rounded by draws of the seed") {
+  const Place place;
+  const Words bfloat16 = kSizes + Words{"--training.mixed_precision_param=bfloat16"};
+  place.play(1, "bfloat16", bfloat16);
+  const ProgramResult run = place.play(1, "nvfp4", bfloat16 + kNvfp4);
+  CHECK_THAT(run.output, ContainsSubstring("float8: nvfp4, emulated, 14 of 15 linear layers; not output "
+                                           "(named by quantize.linear.nvfp4.filter_fqns)"));
+  const std::string graph = text_of(place / "nvfp4" / "graph" / "train_step.ir");
+  CHECK(occurrences(graph, "rondo.float8_mm.default(") == 42);
+  CHECK(occurrences(graph, ", true, false, none)") == 28);  // a weight and its transpose
+  // Of activations: three projections of attention share an input, and two of the feed-forward.
+  CHECK(occurrences(graph, ", false, true, none)") == 8);
+  CHECK(place.compare("bfloat16", "nvfp4", {"--tolerance", "0.2"}).exit_code == 0);
+  CHECK(place.compare("bfloat16", "nvfp4", {"--tolerance", "1e-6"}).exit_code == 1);
 }
 
 TEST_CASE("selective checkpointing saves every second product of float8, as of other dtypes") {

@@ -47,10 +47,11 @@ void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
 void require_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_options(config);
   if (!float8 || float8->emulate || has_float8_products(float8->recipe, gpu.major, gpu.minor)) return;
-  if (float8->recipe == Float8Recipe::mxfp8)
+  if (!config.model.converts_to_float8())
     throw Error(ExitCode::environment,
-                "model.converters = [\"quantize.linear.mx\"]: no GPU runs products of MXFP8 in this version; "
-                "quantize.linear.mx.emulate = true works on any GPU");
+                fmt::format("model.converters = [\"{0}\"]: no GPU runs products of \"{1}\" in this version; "
+                            "{0}.emulate = true works on any GPU",
+                            float8_section(config), name_of(float8->recipe)));
   throw Error(
       ExitCode::environment,
       fmt::format(

@@ -20,6 +20,7 @@
 #include "config/derived/paths.h"
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
+#include "models/parts/initialize.h"
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
@@ -115,7 +116,11 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.early_step_in_backward = c.optimizer.early_step_in_backward;
   o.state_on_host = c.training.enable_cpu_offload;
   o.expert_overflow = c.parallelism.expert_overflow;
-  if (std::map<std::string, Float8Options> float8 = float8_parameters(c); !float8.empty())
+  std::map<std::string, Float8Options> float8 = float8_parameters(c);
+  for (auto& [parameter, options] : float8)
+    if (options.recipe == Float8Recipe::nvfp4)
+      options.stream = rounding_stream(static_cast<std::uint64_t>(c.debug.seed), parameter + ".gradient");
+  if (!float8.empty())
     o.float8 = [float8 = std::move(float8)](const std::string& parameter) {
       const auto options = float8.find(parameter);
       return options == float8.end() ? std::nullopt : std::optional(options->second);

@@ -8,6 +8,7 @@
 //   matrix, 1,374 with a scale a row, 1,115 and 894 with scales of 128, and products in bf16 693
 //   (docs/results/gpu_check_2026-11-26.md). Assumes that scales of rows cost as much as one of a
 //   matrix, and so do scales of 32 (MXFP8), which tensor cores of data-center Blackwells apply.
+//   NVFP4 reaches the same share of its own peak: an assumption.
 // - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8
 //   and 16 thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward.
 //   Rate and half-way length are fitted to these.
@@ -82,7 +83,7 @@ const std::vector<Card>& all_cards() {
       {"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 1513, 51, 79.1, 2.0, 114, 8, kPcie5,
        400, kPcie5, 350, 0.67, true},
       {"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 1979, 67, 79.1, 3.35, 132, 8, 450, 400,
-       kPcie5, 700, 0.79, true, false, "h100-80gb"},
+       kPcie5, 700, 0.79, true, false, 0, "h100-80gb"},
       {"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 1979, 67, 95, 2.4, 132, 8, 450, 400,
        kPcie5, 500, 0.69, true},
       {"h20", "NVIDIA H20 SXM, 96 GB", "NVIDIA H20", 148, 296, 44, 95, 4.0, 78, 8, 450, 400, kPcie5, 400, 1,
@@ -90,21 +91,21 @@ const std::vector<Card>& all_cards() {
       {"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 1979, 67, 139.8, 4.8, 132, 8, 450, 400, kPcie5,
        700, 0.79, true},
       {"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 4500, 75, 178.3, 7.7, 148, 8, 900, 400, kPcie5,
-       1000, 0.82, false, true},
+       1000, 0.82, false, true, 9000},
       {"b300", "NVIDIA HGX B300, 288 GB", "NVIDIA B300 SXM6 AC", 2250, 4500, 75, 267, 7.7, 148, 8, 900, 800,
-       kPcie5, 1100, 0.82, false, true},
+       kPcie5, 1100, 0.82, false, true, 13500},
       {"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 5000, 80, 184.3, 8.0, 148, 72, 900, 400,
-       kGraceLink, 1200, 0.77, false, true},
+       kGraceLink, 1200, 0.77, false, true, 10000},
       {"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 5000, 80, 276.5, 8.0, 160, 72, 900, 800,
-       kGraceLink, 1400, 0.95, false, true},
+       kGraceLink, 1400, 0.95, false, true, 15000},
       {"l40s", "NVIDIA L40S, 48 GB", "NVIDIA L40S", 362, 733, 91.6, 44.4, 0.864, 142, 8, kPcie4, 200, kPcie4,
        350, 1},
       {"rtx4090", "NVIDIA GeForce RTX 4090, 24 GB", "NVIDIA GeForce RTX 4090", 165, 330, 82.6, 23.64, 1.008,
-       128, 8, kPcie4, 100, kPcie4, 450, 1, false, false, "4090"},
+       128, 8, kPcie4, 100, kPcie4, 450, 1, false, false, 0, "4090"},
       {"rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell, 96 GB", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
        504, 1008, 126, 94.9, 1.792, 188, 8, kPcie5, 400, kPcie5, 600, 1},
       {"gb10", "NVIDIA GB10, 128 GB", "NVIDIA GB10", 125, 250, 31, 119.6, 0.273, 48, 1, 0, 200, kGb10, 140, 1,
-       false, false, "dgx-spark"},
+       false, false, 0, "dgx-spark"},
   };
   return list;
 }
@@ -124,6 +125,8 @@ const Fields& Card::fields() {
             {.minimum = 0, .maximum = 1e6, .unit = "TFLOP/s"}),
       field("float8_blocks", &Card::float8_blocks, "float8 products with scales of 128 elements"),
       field("float8_mx", &Card::float8_mx, "float8 products with scales of 32 elements (MXFP8)"),
+      field("nvfp4_tflops", &Card::nvfp4_tflops, "dense products in NVFP4; 0: none",
+            {.minimum = 0, .maximum = 1e6, .unit = "TFLOP/s"}),
       field("fp32_tflops", &Card::fp32_tflops, "products in fp32", figure("TFLOP/s")),
       field("memory_gib", &Card::memory_gib, "memory, as CUDA reports it to programs",
             {.above = 3, .maximum = 1e6, .unit = "GiB"}),
@@ -155,6 +158,7 @@ DeviceModel device_model(const Card& card) {
   d.reserve_bytes = std::int64_t{3} << 30;
   d.peak_16bit_flops_per_s = card.bf16_tflops * kTera;
   d.peak_float8_flops_per_s = card.float8_tflops * kTera;
+  d.peak_nvfp4_flops_per_s = card.nvfp4_tflops * kTera;
   d.peak_fp32_flops_per_s = card.fp32_tflops * kTera;
   d.peak_memory_bytes_per_s = card.memory_tb_per_s * kTera;
   d.multiprocessors = static_cast<int>(card.multiprocessors);

@@ -65,6 +65,7 @@ struct Card {
   double sustained_fraction = 1;                                        // as in DeviceModel
   bool float8_blocks = false;  // has float8 products with scales of 128 elements
   bool float8_mx = false;      // has float8 products with scales of 32 elements (MXFP8)
+  double nvfp4_tflops = 0;     // 0: no products in NVFP4
   std::string also = {};       // another name that people type; "": none
 
   static constexpr std::int64_t kMaxGpusPerNode = 1024;
@@ -80,6 +81,7 @@ struct DeviceModel {
   std::int64_t memory_bytes = 0;       // 0: the memory of this machine
   std::int64_t reserve_bytes = 0;      // part of memory_bytes without tensors
   double peak_float8_flops_per_s = 0;  // 0: no float8 products
+  double peak_nvfp4_flops_per_s = 0;   // 0: no products in NVFP4
   double peak_16bit_flops_per_s = 0;
   double peak_fp32_flops_per_s = 0;
   double peak_memory_bytes_per_s = 0;

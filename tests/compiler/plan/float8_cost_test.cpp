@@ -88,6 +88,8 @@ TEST_CASE(
     CHECK((device.float8_blocks_fraction > 0) == hopper);
     const bool blackwell = device.name.starts_with("b") || device.name == "gb200" || device.name == "gb300";
     CHECK((device.float8_mx_fraction > 0) == blackwell);
+    CHECK((device.peak_nvfp4_flops_per_s >= 2 * device.peak_float8_flops_per_s) ==
+          (blackwell || device.peak_float8_flops_per_s == 0));
   }
 }
 

@@ -20,6 +20,23 @@ TEST_CASE("scales of float8 are sharded like their values, or local if they cove
   CHECK(refusal_of(kWeights + kQuantized + product).empty());
 }
 
+TEST_CASE("numbers of NVFP4 are sharded like their matrix, and its scales are a rank's own") {
+  const std::string quantized =
+      "  %40: f8e4m3[2,8], %41: f32[2,1] = rondo.quantize_nvfp4.default(%3, false, false, none)\n"
+      "  %42: f8e4m3[8,8], %43: f32[8,1] = rondo.quantize_nvfp4.default(%12, true, false, none)\n";
+  CHECK(type_of(kWeights + quantized, 40) == "dp 0");
+  CHECK(type_of(kWeights + quantized, 41) == "dp local");
+  CHECK(type_of(kWeights + quantized, 42) == "tp 0");
+  CHECK(type_of(kWeights + quantized, 43) == "tp local");
+  const std::string product =
+      "  %44: bf16[2,8] = rondo.float8_mm.default(%40, %41, %42, %43, bf16, false, true)\n";
+  CHECK(type_of(kWeights + quantized + product, 44) == "dp 0, tp 1");
+  CHECK(refusal_of(kWeights + quantized + product).empty());
+  CHECK(refusal_of(kWeights + "  %40: f8e4m3[2,8], %41: f32[2,1] = rondo.quantize_nvfp4.default(%32, false, "
+                              "false, 5)\n")
+            .ends_with("axis tp: it is not linear, but an operand is partial"));
+}
+
 // Each rank of tp has two of four experts, and rows for them.
 TEST_CASE("products of experts in float8 are sharded as in other dtypes, and multiply a rank's own rows") {
   const std::string experts = kWeights +
