@@ -41,6 +41,7 @@ LINEAR = {
     "linear layers, NVFP4": converted("quantize.linear.nvfp4"),
 }
 EXPERTS = {
+    "experts, `rowwise`": experts_in_float8("rowwise"),
     "experts, `rowwise_with_gw_hp`": experts_in_float8("rowwise_with_gw_hp"),
     "experts, `blockwise`": experts_in_float8("blockwise"),
     "experts, MXFP8": experts("quantize.grouped_mm.mx"),

@@ -162,7 +162,7 @@ void require_products(const ir::DeviceModel& device, const std::string& converte
 constexpr const char* kWithMx = "a B200, B300, GB200 or GB300";
 
 // Among the devices, only Hoppers have grouped products of rows and products in blocks of 128. No
-// GPU runs grouped products in blocks of 128.
+// GPU runs grouped products in blocks of 128, or weight gradients of experts in float8.
 void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
   using enum Float8Recipe;
   const bool hopper = device.float8_blocks_fraction > 0;
@@ -185,9 +185,11 @@ void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
     const std::string converter = float8_expert_section(config);
     if (experts->recipe == mxfp8)
       require_products(device, converter, device.float8_mx_fraction > 0, "products of MXFP8", kWithMx);
-    else if (experts->recipe == blockwise)
-      require_products(device, converter, false, "grouped products in blocks, as no GPU in this version",
-                       "quantize.grouped_mm.float8.emulate = true or \"rowwise_with_gw_hp\"");
+    else if (experts->recipe != rowwise_with_gw_hp)
+      require_products(
+          device, converter, false,
+          fmt::format("grouped products of \"{}\", as no GPU in this version", name_of(experts->recipe)),
+          "quantize.grouped_mm.float8.emulate = true or \"rowwise_with_gw_hp\"");
     else
       require_products(device, converter, hopper, "products of experts in float8", "a Hopper");
   }

@@ -183,6 +183,13 @@ Placement pad_runs(const OnAxis& axis, std::size_t i) {
   return i == 0 ? x : axis.operand(1);
 }
 
+// rondo.quantize_float8_columns (x [P, K], ends) -> values [K, P], scales of a rank's own rows.
+Placement quantize_float8_columns(const OnAxis& axis, std::size_t i) {
+  Placement p = of_quantized(axis.operand(0), {0, 1}, 2, i);
+  if (p.kind == Kind::sharded) p.dim = static_cast<std::int8_t>(1 - p.dim);
+  return p;
+}
+
 double quantized_bytes(const Graph& graph, const Node& node) {
   const Quantized quantized(node);
   const double once = operand_bytes(graph, node) + result_bytes(graph, node);
@@ -319,6 +326,11 @@ constexpr Op kProductOps[] = {
      .signature = {2, 4, 2},
      .shard = quantize_float8_by,
      .keeps_owner = true},
+    {.name = "rondo.quantize_float8_columns.default",
+     .signature = {2, 2, 2},
+     .of_experts = true,
+     .shard = quantize_float8_columns,
+     .launches = 16},
     {.name = "rondo.quantize_float8_runs.default",
      .signature = {2, 3, 2},
      .of_experts = true,

@@ -37,8 +37,9 @@ std::map<std::string, Float8Options> float8_parameters(const JobConfig& config);
 // "experts". Omits a kind whose converter is not set.
 std::map<std::string, std::size_t> float8_products(const JobConfig& config);
 // Returns the rules that float8 breaks: parts of weights or tokens that are not multiples of
-// float8_granule, no layer left, two recipes for one kind of product, or a name that names no module or
-// no experts. Names in quantize.linear.float8.filter_fqns may name no module (float8_warnings).
+// float8_granule, no layer left, two recipes for one kind of product, or a name that names no
+// module or no experts. Names in quantize.linear.float8.filter_fqns may name no module
+// (float8_warnings).
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees);
 // Returns "float8: blockwise, 28 of 29 linear layers; not output (named by
 // quantize.linear.float8.filter_fqns)", or "" without float8.

@@ -90,13 +90,15 @@ const Fields& Float8Experts::fields() {
   static const Fields list = {
       field("recipe_name", &Float8Experts::recipe_name,
             "elements that share a scale: rowwise_with_gw_hp: a row, with weight gradients computed in "
-            "training.mixed_precision_param; blockwise: 1 x 128 of tokens and 128 x 128 of weights; not set: "
-            "rowwise_with_gw_hp",
-            {.allowed = names_of({Float8Recipe::rowwise_with_gw_hp, Float8Recipe::blockwise})}),
+            "training.mixed_precision_param; rowwise: a row, with weight gradients computed in float8; "
+            "blockwise: 1 x 128 of tokens and 128 x 128 of weights; not set: rowwise_with_gw_hp",
+            {.allowed = names_of(
+                 {Float8Recipe::rowwise, Float8Recipe::rowwise_with_gw_hp, Float8Recipe::blockwise})}),
       field("fqns", &Float8Experts::fqns,
             "substrings of the names of modules whose experts are computed in float8, such as experts"),
       field("emulate", &Float8Experts::emulate,
-            "emulate grouped products of float8 in float32: for CPUs, GPUs other than Hopper, and blockwise"),
+            "emulate grouped products of float8 in float32: for CPUs, GPUs other than Hopper, rowwise and "
+            "blockwise"),
   };
   return list;
 }

@@ -17,8 +17,8 @@
 //       128 x 128        [M / 128, C]    C: K / 128 rounded up to a multiple of 4; zero padding
 //
 //     Whole is 0. M and K are multiples of the block. Blocks of 128 are those of the DeepSeek-V3
-//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole, 1 x 32 and
-//     128 x 128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each
+//     report (2024, arXiv 2412.19437), in the layout that cuBLASLt reads. With 1 x whole, 1 x 32
+//     and 128 x 128, x may be a stack [E, M, K] of matrices without gaps, contiguous or each
 //     transposed; values are [E, M, K]. E is the first size of the scales, too, and they are
 //     row-major.
 //
@@ -30,19 +30,19 @@
 //   rondo::quantize_float8_runs(Tensor x, Tensor ends, int block_columns)
 //       -> (Tensor values, Tensor scales)
 //     The rows of a grouped product (ops/grouped_mm/grouped_mm.h), as by quantize_float8 with 1 x
-//     block_columns, 0, 32 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may be
-//     0. ends int32 [E] is non-decreasing and at most N. Rows after the last end may hold anything:
-//     their values are 0 and their scales 1. Scales are row-major.
+//     block_columns, 0, 32 or 128, float8_e4m3fn and powers of two. x [N, K] has dense rows; N may
+//     be 0. ends int32 [E] is non-decreasing and at most N. Rows after the last end may hold
+//     anything: their values are 0 and their scales 1. Scales are row-major.
 //
 //   rondo::float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype,
 //                    bool fast_accumulation, bool emulate) -> Tensor
 //     a [M, K] and b [N, K] with their scales, as above; not both float8_e5m2, nor both with scales
-//     of 128 x 128. Scales of 1 x 32 and of 1 x 16 (ops/float8/nvfp4.h) are emulated only. Returns a times the transpose of b, [M, N]
-//     of `dtype`: bf16 or f32, on the CPU f64. `fast_accumulation`: the GPU may accumulate with
-//     fewer bits. `emulate`: the dequantized matrices are multiplied in f32 (f64 for f64), on any
-//     device. Otherwise the GPU must have float8 products: compute capability 8.9, or 9.0 for
-//     blocks of 128 (float8_e4m3fn only) and for scales of rows with f32 results or float8_e5m2. K
-//     and N are then multiples of 16.
+//     of 128 x 128. Scales of 1 x 32 and of 1 x 16 (ops/float8/nvfp4.h) are emulated only. Returns
+//     a times the transpose of b, [M, N] of `dtype`: bf16 or f32, on the CPU f64.
+//     `fast_accumulation`: the GPU may accumulate with fewer bits. `emulate`: the dequantized
+//     matrices are multiplied in f32 (f64 for f64), on any device. Otherwise the GPU must have
+//     float8 products: compute capability 8.9, or 9.0 for blocks of 128 (float8_e4m3fn only) and
+//     for scales of rows with f32 results or float8_e5m2. K and N are then multiples of 16.
 #pragma once
 
 #include <ATen/core/Tensor.h>

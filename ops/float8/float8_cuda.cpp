@@ -61,8 +61,8 @@ Float8Matrix quantize_float8_cuda(const Tensor& operand, std::int64_t block_rows
   return result;
 }
 
-// Quantizes runs by rows, or in pieces of rows, which include the rows after the last end; these are
-// zeroed afterwards.
+// Quantizes runs by rows, or in pieces of rows, which include the rows after the last end; these
+// are zeroed afterwards.
 Float8Matrix quantize_float8_runs_cuda(const Tensor& x, const Tensor& ends, std::int64_t block_columns) {
   const cuda::Launch launch(x, "quantize_float8_runs");
   Float8Matrix result = quantize_float8_runs_result(x, ends, block_columns);

@@ -8,8 +8,8 @@
 namespace rondo {
 
 // The first three are torchao's (torchao/float8/config.py). `blockwise` is from the DeepSeek-V3
-// report (2024, arXiv 2412.19437, section 3.3). `mxfp8` is that of the OCP Microscaling Formats (MX)
-// Specification (v1.0, 2023). `nvfp4` is NVIDIA's, with numbers of E2M1 (ops/float8/nvfp4.h).
+// report (2024, arXiv 2412.19437, section 3.3). `mxfp8` is that of the OCP Microscaling Formats
+// (MX) Specification (v1.0, 2023). `nvfp4` is NVIDIA's, with numbers of E2M1 (ops/float8/nvfp4.h).
 enum class Float8Recipe : std::uint8_t {
   tensorwise,          // one per matrix; gradients are E5M2
   rowwise,             // one per row of an operand, powers of two
@@ -51,9 +51,9 @@ constexpr bool has_float8_products(Float8Recipe recipe, int major, int minor) {
 }
 
 // Returns whether a GPU of this compute capability supports the recipe's grouped products
-// (ops/grouped_mm/). Those of pieces of rows are emulated on every GPU.
+// (ops/grouped_mm/). All but rowwise_with_gw_hp are emulated on every GPU.
 constexpr bool has_float8_grouped_products(Float8Recipe recipe, int major) {
-  return float8_piece(recipe) == 0 && major == 9;
+  return recipe == Float8Recipe::rowwise_with_gw_hp && major == 9;
 }
 
 struct Float8Options {

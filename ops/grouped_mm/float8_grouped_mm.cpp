@@ -1,11 +1,15 @@
 #include "ops/grouped_mm/float8_grouped_mm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/bucketize.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/floor_divide.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isnan.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -34,7 +38,8 @@ Tensor float8_grouped_mm_shape(const Tensor& a, const Tensor& scale_a, const Ten
   return float8_grouped_mm_result(a, scale_a, b, scale_b, ends, dtype);
 }
 
-// Checks scales of rows, of 32 elements of a row or, for a matrix, of 128, for a stack, of 128 x 128.
+// Checks scales of rows, of 32 elements of a row or, for a matrix, of 128, for a stack, of 128 x
+// 128.
 void check_rows(const char* name, const Tensor& values, const Tensor& scales, std::int64_t dims) {
   const std::string op = "float8_grouped_mm: ";
   RONDO_ASSERT(
@@ -54,6 +59,16 @@ void check_rows(const char* name, const Tensor& values, const Tensor& scales, st
   const bool pieces = in_pieces(kMxBlock) || (dims == 2 && in_pieces(kFloat8Block));
   RONDO_ASSERT(has(rows, 1) || pieces || squares,
                op + name + " must have a float32 scale per row, per 1 x 32 or per block of 128");
+}
+
+Float8Matrix quantize_float8_columns_result(const Tensor& x, const Tensor& ends) {
+  check_float("quantize_float8_columns", "x", x);
+  RONDO_ASSERT(x.dim() == 2 && x.numel() > 0 && x.size(0) % kMxBlock == 0,
+               "quantize_float8_columns: x must be a matrix whose rows are a multiple of 32");
+  RONDO_ASSERT(ends.dim() == 1 && ends.size(0) > 0 && ends.scalar_type() == at::kInt,
+               "quantize_float8_columns: ends must be a list of int32");
+  return {at::empty({x.size(1), x.size(0)}, x.options().dtype(at::kFloat8_e4m3fn)),
+          at::empty({x.size(1), x.size(0) / kMxBlock}, x.options().dtype(at::kFloat))};
 }
 
 // Dequantizes a stack as one matrix: its matrices below each other.
@@ -108,8 +123,8 @@ std::tuple<Tensor, Tensor> pad_runs_result(const Tensor& x, const Tensor& ends, 
   return {at::empty({multiple * blocks, x.size(1)}, x.options()), at::empty(ends.sizes(), ends.options())};
 }
 
-// Run e begins at block begin / multiple + e, rounded down. So it ends before the next run begins, and
-// no position depends on a sum over the runs before it.
+// Run e begins at block begin / multiple + e, rounded down. So it ends before the next run begins,
+// and no position depends on a sum over the runs before it.
 std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends, std::int64_t multiple) {
   auto result = pad_runs_result(x, ends, multiple);
   const auto& [padded, padded_ends] = result;
@@ -131,19 +146,51 @@ std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends, std:
   return result;
 }
 
+Float8Matrix quantize_float8_columns(const Tensor& x, const Tensor& ends) {
+  static const auto handle = op_handle<decltype(quantized_columns)>("rondo::quantize_float8_columns");
+  return handle.call(x, ends);
+}
+
+// The largest magnitude of a piece of 32 rows, without nans, is found first, and then that of the
+// pieces of a run. Pieces after the last run are a run of their own.
+Float8Matrix quantized_columns(const Tensor& x, const Tensor& ends) {
+  Float8Matrix result = quantize_float8_columns_result(x, ends);
+  const auto& [values, scales] = result;
+  const std::int64_t columns = x.size(1), runs = ends.size(0);
+  const Tensor pieces = x.t().contiguous().view({columns, -1, kMxBlock}), magnitudes = at::abs(pieces);
+  const Tensor most = magnitudes.masked_fill(at::isnan(magnitudes), 0).amax(-1);
+  const Tensor limits = ends.to(at::kLong);
+  const Tensor run = at::bucketize(at::arange(0, x.size(0), kMxBlock, limits.options()), limits,
+                                   /*out_int32=*/false, /*right=*/true);
+  const Tensor of_runs = at::zeros({columns, runs + 1}, most.options())
+                             .scatter_reduce(1, run.expand(most.sizes()), most, "amax");
+  // The power of two below 448 / the largest magnitude (ops/float8/float8_math.h, factor_of).
+  const Tensor largest = of_runs.index_select(1, run).to(at::kDouble).clamp_min(1e-12);
+  const Tensor ratio = (at::full_like(largest, 448) / largest).to(at::kFloat);
+  const Tensor factors =
+      at::bitwise_and(ratio.contiguous().view(at::kInt), std::int32_t{-0x800000}).view(at::kFloat);
+  const Tensor scaled = (pieces * factors.unsqueeze(-1)).to(at::kFloat);
+  values.copy_(scaled.clamp(-448, 448).to(values.scalar_type()).view(values.sizes()));
+  scales.copy_(1 / factors);
+  return result;
+}
+
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "float8_grouped_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, Tensor ends, ScalarType dtype, "
       "bool fast_accumulation, bool emulate) -> Tensor");
+  m.def("quantize_float8_columns(Tensor x, Tensor ends) -> (Tensor values, Tensor scales)");
   m.def("pad_runs(Tensor x, Tensor ends, int multiple) -> (Tensor padded, Tensor padded_ends)");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("float8_grouped_mm", &float8_grouped_mm_shape);
   m.impl("pad_runs", &pad_runs_result);
+  m.impl("quantize_float8_columns", &quantize_float8_columns_result);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("float8_grouped_mm", &float8_grouped_mm_cpu);
   m.impl("pad_runs", &padded_runs);
+  m.impl("quantize_float8_columns", &quantized_columns);
 }
 
 }  // namespace rondo

@@ -19,7 +19,8 @@ using at::Tensor;
 void require_support(const Tensor& a, const Tensor& scale_a, const Tensor& b) {
   if (b.dim() != 3 || scale_a.size(1) > 1)
     throw Error(ExitCode::environment,
-                "quantize.grouped_mm: grouped products with scales of pieces of rows are emulated only; set "
+                "quantize.grouped_mm: grouped products with scales of pieces of rows, or of runs of columns, "
+                "are emulated only; set "
                 "emulate = true in its section, which works on any GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(a.device().index());
   if (has_float8_grouped_products(Float8Recipe::rowwise_with_gw_hp, gpu.major)) return;
@@ -58,6 +59,7 @@ Tensor float8_grouped_mm_cuda(const Tensor& a, const Tensor& scale_a, const Tens
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("float8_grouped_mm", &float8_grouped_mm_cuda);
   m.impl("pad_runs", &padded_runs);
+  m.impl("quantize_float8_columns", &quantized_columns);
 }
 
 }  // namespace rondo

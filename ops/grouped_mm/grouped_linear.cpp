@@ -23,13 +23,16 @@ Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, c
                            rows.scalar_type(), /*fast_accumulation=*/piece == 0, options.emulate);
 }
 
-// Multiplies the transpose of each run of a by that run of b. Some rows of a run share a scale.
+// Multiplies the transpose of each run of a by that run of b. All rows of a run share a scale, or
+// some of them.
 Tensor float8_product_of_runs(const Tensor& a, const Tensor& b, const Tensor& ends,
                               const Float8Options& options) {
-  const std::int64_t piece = float8_piece(options.recipe);
+  const bool whole_runs = options.recipe == Float8Recipe::rowwise;
+  const std::int64_t piece = whole_runs ? kMxBlock : float8_piece(options.recipe);
   const auto [padded_a, padded_ends] = pad_runs(a.contiguous(), ends, piece);
   const Tensor padded_b = std::get<0>(pad_runs(b.contiguous(), ends, piece));
-  const auto quantized = [&](const Tensor& x) {
+  const auto quantized = [&, &runs = padded_ends](const Tensor& x) {
+    if (whole_runs) return quantize_float8_columns(x, runs);
     return quantize_float8(x.t(), {1, piece}, at::kFloat8_e4m3fn, /*power_of_two=*/true);
   };
   return float8_grouped_mm(quantized(padded_a), quantized(padded_b), padded_ends, a.scalar_type(),
@@ -82,7 +85,7 @@ Tensor grouped_grad_input(const Tensor& gradient, const Tensor& weight, const Te
 // A transposed gradient would be copied to the layout of the weight.
 Tensor grouped_grad_weight(const Tensor& gradient, const Tensor& x, const Tensor& ends, bool inputs_first,
                            const std::optional<Float8Options>& options) {
-  if (options && float8_piece(options->recipe) != 0)
+  if (options && options->recipe != Float8Recipe::rowwise_with_gw_hp)
     return inputs_first ? float8_product_of_runs(x, gradient, ends, *options)
                         : float8_product_of_runs(gradient, x, ends, *options);
   return inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);

@@ -4,10 +4,12 @@
 // is [E, out, in], or [E, in, out] with `inputs_first`. ends int32 [E]: run e ends before row
 // ends[e].
 //
-// Float8Options select products of float8 by one of three recipes:
+// Float8Options select products of float8 by one of four recipes:
 // - rowwise_with_gw_hp: rows of x and of the gradient have a scale each, and so has each output, or
 //   input, of each run's weight. The gradient of the weight is a product in the operands' dtype:
 //   LibTorch's product of float8 over runs needs runs of multiples of 16 rows.
+// - rowwise: the same, and the gradient of the weight is a product of float8, too: each column of a
+//   run has a scale.
 // - blockwise (DeepSeek-V3): x and the gradient have a scale per 1 x 128, and weights per 128 x
 //   128. In the gradient of the weight, a scale is of 128 rows of a run; the last rows of a run
 //   share one.

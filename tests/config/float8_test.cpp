@@ -200,7 +200,9 @@ TEST_CASE("products of experts are in float8 if their modules are named, and the
              ContainsSubstring("(sizes are not multiples of 128)"));
   CHECK_THAT(
       message_of(experts("[\"experts\"]", "quantize.grouped_mm.float8.recipe_name = \"tensorwise\"\n")),
-      ContainsSubstring("allowed: rowwise_with_gw_hp, blockwise"));
+      ContainsSubstring("allowed: rowwise, rowwise_with_gw_hp, blockwise"));
+  CHECK(has_float8_grouped_products(rondo::Float8Recipe::rowwise_with_gw_hp, 9));
+  CHECK_FALSE(has_float8_grouped_products(rondo::Float8Recipe::rowwise, 9));
 
   CHECK_THAT(message_of(experts("[]")),
              ContainsSubstring("quantize.grouped_mm.float8.fqns names no experts; [\"experts\"] names all"));

@@ -163,6 +163,12 @@ void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& e
                return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there,
                                 std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
              }});
+    check(checks, device,
+          {name("quantize_float8_columns"), "quantize_float8_columns", type, type, 0, true,
+           [=](const Place& p) {
+             const Tensors padded = call("pad_runs", at_place(x, p), ends.to(p.device), kMxBlock);
+             return bits(call("quantize_float8_columns", padded[0], padded[1]));
+           }});
     for (const std::int64_t piece : {kFloat8Block, kMxBlock}) {
       const std::string in_pieces = fmt::format("quantize_float8_runs by 1 x {}", piece),
                         padded = fmt::format("pad_runs to {}", piece);

@@ -36,6 +36,10 @@ Tensor dequantized(const Tensors& quantized) {
   return quantized[0].to(at::kDouble) * quantized[1].to(at::kDouble);
 }
 
+Tensor dequantized_pieces(const Tensors& quantized) {
+  return dequantized({quantized[0], quantized[1].repeat_interleave(kMxBlock, 1)});
+}
+
 Tensors quantized_experts(const Tensor& b) {
   return call("quantize_float8", b, std::int64_t{1}, std::int64_t{0}, kE4m3, true);
 }
@@ -146,6 +150,27 @@ TEST_CASE(
   check_refused("multiple must be positive", "pad_runs", {x, ends, 0});
 }
 
+TEST_CASE("columns of runs have the values and scales of rows of each run's transpose") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor ends = ints({32, 32, 160});
+  Tensor x = (at::randn({192, 48}) * at::randn({192, 48}).exp()).to(dtype);
+  x.narrow(0, 160, 32).zero_();
+  x[40][5] = kNan;
+  const Tensors result = checked_call("quantize_float8_columns", {x, ends});
+  for (const auto& [begin, rows] : {std::pair(0, 32), std::pair(32, 128), std::pair(160, 32)}) {
+    const Tensors one =
+        call("quantize_float8", x.narrow(0, begin, rows).t(), std::int64_t{1}, std::int64_t{0}, kE4m3, true);
+    CHECK(at::equal(result[0].view(at::kByte).narrow(1, begin, rows), one[0].view(at::kByte)));
+    CHECK(at::equal(result[1].narrow(1, begin / 32, rows / 32), one[1].expand({48, rows / 32})));
+  }
+  x[40][5] = std::numeric_limits<double>::infinity();
+  const Tensors lost = call("quantize_float8_columns", x, ends);
+  CHECK_FALSE(at::isfinite(dequantized_pieces(lost)[5].narrow(0, 32, 128)).any().item<bool>());
+  CHECK(at::isfinite(dequantized_pieces(lost)[5].narrow(0, 0, 32)).all().item<bool>());
+  check_refused("rows are a multiple of 32", "quantize_float8_columns", {at::randn({40, 8}), ends});
+  check_refused("ends must be a list of int32", "quantize_float8_columns", {x, ends.to(at::kLong)});
+}
+
 TEST_CASE("an emulated grouped product is the product of the dequantized operands, with empty runs") {
   const at::ScalarType dtype = any_dtype();
   const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 9}), ints({0, 12, 12}), ints({0, 0, 0}));
@@ -187,6 +212,20 @@ TEST_CASE("experts in float8 differ from full precision by the rounding of opera
   CHECK(at::equal(weights.grad(), plain.grad()));
 }
 
+TEST_CASE("the gradient of an expert's weight by rows is that of a linear layer over its rows") {
+  const bool inputs_first = GENERATE(false, true);
+  const Float8Options rowwise{Float8Recipe::rowwise, /*emulate=*/true};
+  const Tensor ends = ints({37, 37, 190}), gradient = at::randn({200, 48}).to(at::kDouble),
+               x = at::randn({200, 64}).to(at::kDouble);
+  const Tensor result = grouped_grad_weight(gradient, x, ends, inputs_first, rowwise);
+  for (const auto& [e, begin, rows] : {std::tuple(0, 0, 37), std::tuple(2, 37, 153)}) {
+    const Tensor expected =
+        linear_grad_weight(gradient.narrow(0, begin, rows), x.narrow(0, begin, rows), rowwise);
+    check_close(inputs_first ? result[e].t() : result[e], expected);
+  }
+  CHECK(result[1].eq(0).all().item<bool>());
+}
+
 // Runs of whole blocks have no padding within a block.
 TEST_CASE("experts in blocks equal linear layers of each run in blocks, forward and backward") {
   const bool inputs_first = GENERATE(false, true);
@@ -224,8 +263,11 @@ TEST_CASE("the gradient of an expert's weight in blocks is one of its rows and z
 }
 
 TEST_CASE("rows after the last end, whatever they hold, change no result of experts in float8") {
-  const auto [recipe, size] = GENERATE(table<Float8Recipe, std::int64_t>(
-      {{Float8Recipe::rowwise_with_gw_hp, 16}, {Float8Recipe::blockwise, 128}, {Float8Recipe::mxfp8, 32}}));
+  const auto [recipe, size] =
+      GENERATE(table<Float8Recipe, std::int64_t>({{Float8Recipe::rowwise_with_gw_hp, 16},
+                                                  {Float8Recipe::rowwise, 16},
+                                                  {Float8Recipe::blockwise, 128},
+                                                  {Float8Recipe::mxfp8, 32}}));
   const Float8Options options{recipe, /*emulate=*/true};
   const Tensor ends = ints({5, 5, 11}), weight = at::randn({3, 2 * size, size});
   Tensor x = at::randn({16, size}), gradient = at::randn({16, 2 * size});

@@ -160,7 +160,8 @@ TEST_CASE("stochastic rounding keeps the mean, and nearest rounding does not") {
     CHECK((at::abs(one - wide) < 2.001).all().item<bool>());
     sum += one;
   }
-  // The deviation of a mean is at most half the largest step, 2, over the root of the number: 0.022.
+  // The deviation of a mean is at most half the largest step, 2, over the root of the number:
+  // 0.022.
   CHECK(at::abs(sum / kTimes - wide).max().item<double>() < 0.022 * 5);
   CHECK(at::abs(dequantized(quantized(x)) - wide).max().item<double>() > 0.4);
   // Every element of a column has the same value; its draws differ.

@@ -53,9 +53,10 @@ TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refus
                     ContainsSubstring("has no products of experts in float8; use a Hopper"));
   Words blocks = experts;
   blocks.emplace_back("--quantize.grouped_mm.float8.recipe_name=blockwise");
-  CHECK_THROWS_WITH(of(blocks, "h100"),
-                    ContainsSubstring("has no grouped products in blocks, as no GPU in this version; use "
-                                      "quantize.grouped_mm.float8.emulate = true"));
+  CHECK_THROWS_WITH(
+      of(blocks, "h100"),
+      ContainsSubstring("has no grouped products of \"blockwise\", as no GPU in this version; use "
+                        "quantize.grouped_mm.float8.emulate = true"));
   Words emulated = experts;
   emulated.emplace_back("--quantize.grouped_mm.float8.emulate=true");
   CHECK(of(emulated, "a100-80gb").tokens_per_s() > 0);

@@ -126,6 +126,8 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
                                  "--activation_checkpoint.mode=full"});
   climb_deepseek({2, true, true, false, false}, divided + kBlocks);
   climb_deepseek({2, true, true, false, false}, divided + kMxExperts);
+  climb_deepseek({2, true, false, true, false},
+                 divided + Words{"--quantize.grouped_mm.float8.recipe_name=rowwise"});
 }
 
 TEST_CASE(

@@ -32,7 +32,7 @@ namespace {
 void require_grouped_float8(const JobConfig& config, const GpuFacts& gpu) {
   const std::optional<Float8Options> float8 = float8_expert_options(config);
   if (!float8 || float8->emulate || has_float8_grouped_products(float8->recipe, gpu.major)) return;
-  if (float8_piece(float8->recipe) != 0)
+  if (float8->recipe != Float8Recipe::rowwise_with_gw_hp)
     throw Error(ExitCode::environment,
                 fmt::format("model.converters = [\"{0}\"]: no GPU runs grouped products of \"{1}\" in this "
                             "version; {0}.emulate = true works on any GPU",

@@ -133,6 +133,11 @@ TEST_CASE("padded runs are sharded like their rows, and their products are a ran
   CHECK(type_of(quantized, 53) == "dp 1, tp local");
   CHECK(type_of(quantized, 54) == "dp 1, tp local");
   CHECK(type_of(quantized + product, 55) == "dp sum, tp 0");
+  const std::string columns =
+      padded + "  %53: f8e4m3[8,256], %54: f32[8,8] = rondo.quantize_float8_columns.default(%50, %51)\n";
+  CHECK(type_of(columns, 53) == "dp 1, tp local");
+  CHECK(type_of(columns, 54) == "dp local, tp local");
+  CHECK(type_of(columns + product, 55) == "dp sum, tp 0");
   CHECK(refusal_of(quantized + product).empty());
   // Partial sums stay partial in their padding, and are not rounded before they are complete.
   const std::string partial =
