@@ -3,7 +3,6 @@
 #include <optional>
 #include <tuple>
 
-#include "apps/worker/still_working.h"
 #include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "parallel/pipeline/picture.h"
@@ -11,6 +10,7 @@
 #include "plan/plan_json.h"
 #include "plan/plan_text.h"
 #include "support/files/atomic_file.h"
+#include "support/still_working.h"
 
 namespace rondo {
 namespace {
