@@ -1,6 +1,5 @@
 // `rondo prove`: runs layouts of ranks and compares each with one rank.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include "support/files/temporary_folder.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"
+#include "support/still_working.h"
 #include "support/stopwatch.h"
 
 namespace rondo {
@@ -109,27 +109,13 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
   return options;
 }
 
-// Progress on a terminal while a layout runs.
-class Progress {
- public:
-  explicit Progress(std::size_t layouts) : layouts_(layouts), shown_(isatty(STDERR_FILENO) != 0) {}
-  void show(std::size_t done, const ProofCase& next) const {
-    if (!shown_) return;
-    const double left =
-        done == 0 ? 0 : time_.seconds() / static_cast<double>(done) * static_cast<double>(layouts_ - done);
-    std::fprintf(stderr, "\r\033[K[%zu/%zu] %s%s", done + 1, layouts_, next.text().c_str(),
-                 done == 0 ? "" : fmt::format(", {:.0f} s left", left).c_str());
-  }
-  void clear() const {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  double seconds() const { return time_.seconds(); }
-
- private:
-  std::size_t layouts_;
-  bool shown_;
-  Stopwatch time_;
-};
+// Returns "[3/12] tp=2,ep=4, 40 s left", for the layout after `done` of them.
+std::string progress_text(std::size_t done, const std::vector<ProofCase>& cases, double seconds) {
+  const auto of = static_cast<double>(done);
+  const double left = seconds / std::max(of, 1.0) * (static_cast<double>(cases.size()) - of);
+  return fmt::format("[{}/{}] {}{}", done + 1, cases.size(), cases[done].text(),
+                     done == 0 ? "" : fmt::format(", {:.0f} s left", left));
+}
 
 }  // namespace
 
@@ -141,7 +127,7 @@ int run_prove(const Arguments& args) {
   Prover prover(options->job, folder, (program_folder() / "rondo-worker").string(),
                 options->cases.back().ranks());  // they are sorted
   std::vector<Proof> proofs;
-  const Progress progress(options->cases.size());
+  const Stopwatch time;
   if (!options->json) std::fputs(proof_sizes(options->job).c_str(), stdout);
   if (!options->job.model.converters.empty())
     std::fputs(
@@ -149,14 +135,14 @@ int run_prove(const Arguments& args) {
         stderr);
   if (!options->json) std::fputs(proof_header(options->cases).c_str(), stdout);
   for (const ProofCase& layout : options->cases) {
-    progress.show(proofs.size(), layout);
-    proofs.push_back(prover.prove(layout));
-    progress.clear();
-    if (!options->json) std::fputs(proof_line(options->cases, proofs.back()).c_str(), stdout);
     std::fflush(stdout);
+    {
+      const StillWorking working(progress_text(proofs.size(), options->cases, time.seconds()), options->json);
+      proofs.push_back(prover.prove(layout));
+    }
+    if (!options->json) std::fputs(proof_line(options->cases, proofs.back()).c_str(), stdout);
   }
-  std::fputs((options->json ? proof_json(proofs) : proof_summary(proofs, progress.seconds())).c_str(),
-             stdout);
+  std::fputs((options->json ? proof_json(proofs) : proof_summary(proofs, time.seconds())).c_str(), stdout);
   const int code = exit_code_of(proofs);
   if (code == static_cast<int>(ExitCode::numerics) && options->keep.empty())
     std::fputs("--keep DIR keeps the runs that differ\n", stderr);

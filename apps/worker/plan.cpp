@@ -36,7 +36,7 @@ void compare(const PlanOptions& options) {
 int run_plan(const std::vector<std::string>& args) {
   const auto options = read_plan_options(args);
   if (!options) return 0;
-  const StillWorking working("planning");
+  const StillWorking working("planning", options->json);
   if (options->compares()) {
     compare(*options);
     return 0;

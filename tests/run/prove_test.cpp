@@ -230,5 +230,17 @@ TEST_CASE("rondo prove --json reports each layout and the result of all") {
   CHECK(report["layouts"][0]["gradients"] == 0);
 }
 
+TEST_CASE("rondo prove says what it proves before the first layout runs, also where nobody sees a terminal") {
+  const Place place;
+  const std::string script =
+      "\"$0\" prove \"$1\" --layout dp_shard=2 > \"$2\" & pid=$!\n"
+      "until [ -n \"$(cat /proc/$pid/task/$pid/children)\" ]; do sleep 0.01; done\n"
+      "kill -KILL $pid; wait $pid; cat \"$2\"";
+  const ProgramResult killed = run_program(
+      {"/bin/sh", "-c", script, kRondo, RONDO_SOURCE_DIR "/configs/llama3_debug.toml", place / "out"},
+      kRunTimeout_ms);
+  CHECK_THAT(killed.output, ContainsSubstring("small model: n_layers 2") && !ContainsSubstring("equal one rank"));
+}
+
 }  // namespace
 }  // namespace rondo
