@@ -31,7 +31,9 @@ std::string expert_load_of(const std::filesystem::path& run) {
 }
 
 std::vector<StepMetrics> metrics_of(const std::filesystem::path& run) {
-  std::vector<StepMetrics> steps = read_run(run).lines;
+  std::vector<StepMetrics> steps;
+  StepReader reader(run, CutLine::refused);
+  while (auto step = reader.next()) steps.push_back(std::move(*step));
   if (std::ssize(steps) != kProofSteps)
     throw Error(ExitCode::data,
                 fmt::format("{}: {} steps are reported, not {}", run.string(), steps.size(), kProofSteps));

@@ -59,25 +59,27 @@ std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics&
   return std::nullopt;
 }
 
-std::int64_t tokens_of_last_step(const std::vector<StepMetrics>& lines) {
-  if (lines.empty()) return 0;
-  const StepMetrics& last = lines.back();
-  if (lines.size() == 1) return last.tokens_seen / std::max<std::int64_t>(1, last.step);
-  const StepMetrics& before = lines[lines.size() - 2];
+std::int64_t tokens_of_last_step(const StepSeries& steps) {
+  if (steps.empty()) return 0;
+  const StepMetrics& last = steps.last();
+  if (steps.lines() == 1) return last.tokens_seen / std::max<std::int64_t>(1, last.step);
+  const StepMetrics& before = *std::prev(steps.recent().end(), 2);
   return (last.tokens_seen - before.tokens_seen) / std::max<std::int64_t>(1, last.step - before.step);
 }
 
 }  // namespace
 
-Speed speed_of(const std::vector<StepMetrics>& lines) {
-  const std::size_t warm_up = lines.size() > 1 ? std::max<std::size_t>(1, lines.size() / 10) : 0;
+Speed speed_of(const StepSeries& steps) {
+  const std::vector<LineGroup>& groups = steps.groups();
+  const std::size_t memory = quantity_named("memory_gib");
+  const std::size_t warm_up = groups.size() > 1 ? std::max<std::size_t>(1, groups.size() / 10) : 0;
   std::vector<double> tokens_per_s, step_time_s;
   Speed speed;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    speed.peak_memory_gib = std::max(speed.peak_memory_gib, lines[i].memory_gib);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    speed.peak_memory_gib = std::max(speed.peak_memory_gib, groups[i].extents[memory].high);
     if (i < warm_up) continue;
-    tokens_per_s.push_back(lines[i].tokens_per_s);
-    step_time_s.push_back(lines[i].step_time_s);
+    tokens_per_s.push_back(groups[i].last.tokens_per_s);
+    step_time_s.push_back(groups[i].last.step_time_s);
   }
   speed.tokens_per_s = median(std::move(tokens_per_s));
   speed.step_time_s = median(std::move(step_time_s));
@@ -105,7 +107,7 @@ std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs
   if (!all_configured) return {};
   std::vector<ConfigRow> rows = config_rows(runs);
   ConfigRow& tokens = rows.emplace_back(ConfigRow{"tokens a step", {}});
-  for (const RunLog* run : runs) tokens.values.push_back(fmt::format("{}", tokens_of_last_step(run->lines)));
+  for (const RunLog* run : runs) tokens.values.push_back(fmt::format("{}", tokens_of_last_step(run->steps)));
   std::erase_if(rows, [](const ConfigRow& row) {
     return std::all_of(row.values.begin(), row.values.end(),
                        [&](const std::string& value) { return value == row.values[0]; });
@@ -113,19 +115,24 @@ std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs
   return rows;
 }
 
-Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance) {
+Comparison compare_runs(const std::filesystem::path& a, const std::filesystem::path& b,
+                        std::optional<double> tolerance) {
   Comparison result;
-  auto left = a.lines.begin(), right = b.lines.begin();
-  while (left != a.lines.end() || right != b.lines.end()) {
-    if (right == b.lines.end() || (left != a.lines.end() && left->step < right->step)) {
-      result.only_in_a.push_back((left++)->step);
-    } else if (left == a.lines.end() || right->step < left->step) {
-      result.only_in_b.push_back((right++)->step);
+  StepReader left_reader(a, CutLine::refused), right_reader(b, CutLine::refused);
+  auto left = left_reader.next(), right = right_reader.next();
+  while (left || right) {
+    if (!right || (left && left->step < right->step)) {
+      result.only_in_a.push_back(left->step);
+      left = left_reader.next();
+    } else if (!left || right->step < left->step) {
+      result.only_in_b.push_back(right->step);
+      right = right_reader.next();
     } else {
       ++result.shared_steps;
       if (!tolerance && left->state_hash && right->state_hash) ++result.hashed_steps;
       if (!result.first_difference) result.first_difference = difference_of(*left, *right, tolerance);
-      ++left, ++right;
+      left = left_reader.next();
+      right = right_reader.next();
     }
   }
   return result;

@@ -29,13 +29,13 @@ std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs);
 std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs);
 
 // Medians over the lines after the warm-up, which is the first tenth, and at least one line if
-// there are several.
+// there are several. Of a long run, they are over an even sample of the lines.
 struct Speed {
   double tokens_per_s = 0;
   double step_time_s = 0;
   double peak_memory_gib = 0;  // over all lines
 };
-Speed speed_of(const std::vector<StepMetrics>& lines);
+Speed speed_of(const StepSeries& steps);
 
 struct Comparison {
   std::optional<Difference> first_difference;  // in the order of steps, then of the quantities above
@@ -46,9 +46,10 @@ struct Comparison {
   bool equal() const { return !first_difference && only_in_a.empty() && only_in_b.empty(); }
 };
 
-// Compares bits; any NaN equals any NaN. With a `tolerance`, loss and grad_norm may differ by this
+// Compares the runs of two folders; throws as read_run. Compares bits; any NaN equals any NaN. With a `tolerance`, loss and grad_norm may differ by this
 // relative amount, and hashes are not compared.
-Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance);
+Comparison compare_runs(const std::filesystem::path& a, const std::filesystem::path& b,
+                        std::optional<double> tolerance);
 
 // Returns "1-3, 7" for {1, 2, 3, 7}.
 std::string step_list(const std::vector<std::int64_t>& steps);

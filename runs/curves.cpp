@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/error.h"
+
 namespace rondo {
 
-std::span<const Quantity> quantities() {
+std::span<const Quantity, kQuantities> quantities() {
   using M = StepMetrics;
   using Value = std::optional<double>;
-  static constexpr Quantity list[] = {
+  static constexpr Quantity list[kQuantities] = {
       {"loss", "Training loss", "nats", false, [](const M& m) -> Value { return m.loss; }},
       {"validation_loss", "Validation loss", "nats", false, [](const M& m) { return m.validation_loss; }},
       {"grad_norm", "Gradient norm", "", true, [](const M& m) -> Value { return m.grad_norm; }},
@@ -27,28 +29,73 @@ std::span<const Quantity> quantities() {
   return list;
 }
 
-std::vector<LineGroup> line_groups(std::size_t lines, std::size_t most) {
-  const std::size_t groups = std::min(lines, most);
+std::size_t quantity_named(std::string_view name) {
+  const auto all = quantities();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Quantity& q) { return q.name == name; });
+  RONDO_ASSERT(it != all.end(), "no quantity has this name");
+  return static_cast<std::size_t>(it - all.begin());
+}
+
+void Extent::add(const Extent& other) {
+  low = std::min(low, other.low);
+  high = std::max(high, other.high);
+  sum += other.sum;
+  count += other.count;
+}
+
+double Extent::mean() const { return std::clamp(sum / static_cast<double>(count), low, high); }
+
+void LineGroup::add(const LineGroup& next) {
+  last = next.last;
+  lines += next.lines;
+  seconds = next.seconds;
+  for (std::size_t i = 0; i < kQuantities; ++i) extents[i].add(next.extents[i]);
+}
+
+std::vector<LineGroup> merged(std::span<const LineGroup> groups, std::size_t most) {
+  const std::size_t count = std::min(groups.size(), most);
   std::vector<LineGroup> result;
-  for (std::size_t i = 0; i < groups; ++i) result.push_back({lines * i / groups, lines * (i + 1) / groups});
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t first = groups.size() * i / count, end = groups.size() * (i + 1) / count;
+    LineGroup& group = result.emplace_back(groups[first]);
+    for (const LineGroup& next : groups.subspan(first + 1, end - first - 1)) group.add(next);
+  }
   return result;
 }
 
-std::optional<Extent> extent_of(const Quantity& quantity, std::span<const StepMetrics> lines) {
-  Extent extent{INFINITY, -INFINITY, 0};
-  std::int64_t count = 0;
-  for (const StepMetrics& line : lines) {
-    const std::optional<double> value = quantity.of(line);
-    if (!value || !std::isfinite(*value)) continue;
-    extent.low = std::min(extent.low, *value);
-    extent.high = std::max(extent.high, *value);
-    extent.mean += *value;
-    ++count;
+void BestLoss::add(std::int64_t step, double loss) {
+  last = loss;
+  if (!std::isfinite(loss) || loss == 0 || best <= loss) return;
+  best = loss;
+  best_step = step;
+}
+
+void StepSeries::Groups::add(const LineGroup& line) {
+  if (!groups.empty() && groups.back().lines < lines_of_a_group) {
+    groups.back().add(line);
+    return;
   }
-  if (count == 0) return std::nullopt;
-  // Keeps the mean of equal values equal to them.
-  extent.mean = std::clamp(extent.mean / static_cast<double>(count), extent.low, extent.high);
-  return extent;
+  if (groups.size() == kMaxGroups) {  // an even number of full groups
+    groups = merged(groups, kMaxGroups / 2);
+    lines_of_a_group *= 2;
+  }
+  groups.push_back(line);
+}
+
+void StepSeries::add(const StepMetrics& line) {
+  LineGroup group{.last = line, .lines = 1, .seconds = seconds_ += line.step_time_s, .extents = {}};
+  for (std::size_t i = 0; i < kQuantities; ++i)
+    if (const auto value = quantities()[i].of(line); value && std::isfinite(*value))
+      group.extents[i] = {*value, *value, *value, 1};
+  all_.add(group);
+  loss_.add(line.step, line.loss);
+  if (line.validation_loss) {
+    validations_.add(group);
+    validation_loss_.add(line.step, *line.validation_loss);
+  }
+  if (recent_.size() == kRecentLines) recent_.pop_front();
+  recent_.push_back(line);
+  ++lines_;
 }
 
 }  // namespace rondo

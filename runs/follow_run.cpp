@@ -17,6 +17,7 @@ RunFollower::RunFollower(fs::path folder) : folder_(std::move(folder)) {
 void RunFollower::begin() {
   metrics_ = {folder_ / "metrics.jsonl"};
   events_ = {folder_ / "events.jsonl"};
+  step_ = -1;
   record_ = {};
   record_.log.folder = folder_;
   record_.environment = json_object_in(folder_ / "env.json");
@@ -40,7 +41,7 @@ const RunRecord& RunFollower::look() {
   if (environment != record_.environment) begin();
   const bool same = read_on(metrics_,
                             [&](std::string_view line, std::int64_t number) {
-                              append_step(line, metrics_.file, number, &record_.log.lines);
+                              record_.log.steps.add(parse_step(line, metrics_.file, number, &step_));
                             }) &&
                     read_on(events_, [&](std::string_view line, std::int64_t) {
                       if (auto event = json_object(line); !event.is_null())

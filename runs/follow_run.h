@@ -14,7 +14,7 @@ class RunFollower {
   // Throws Error(data) if there is no such folder.
   explicit RunFollower(std::filesystem::path folder);
 
-  // Returns the current state of the run; `log.lines` is empty before the first step. A new run in
+  // Returns the current state of the run; `log.steps` is empty before the first step. A new run in
   // the folder is followed from its beginning. Throws Error(data) for damaged lines, as read_run.
   const RunRecord& look();
 
@@ -33,6 +33,7 @@ class RunFollower {
 
   std::filesystem::path folder_;
   Place metrics_, events_;
+  std::int64_t step_ = -1;  // of the last line
   RunRecord record_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "runs/event_text.h"
 #include "runs/report_text.h"
+#include "support/median.h"
 #include "support/printable.h"
 #include "support/text/numbers.h"
 #include "support/text/size_text.h"
@@ -19,7 +20,6 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kStepsOfPace = 100;
 constexpr std::size_t kEvents = 6;
 
 std::string fitted(const std::string& line, int columns) {
@@ -37,13 +37,11 @@ std::string bar(double share, int columns) {
 }
 
 // Returns the time left at the median pace of the last steps.
-std::string time_left(const std::vector<StepMetrics>& lines, std::int64_t steps) {
+std::string time_left(const StepSeries& series, std::int64_t steps) {
   std::vector<double> seconds;
-  for (std::size_t i = lines.size() - std::min(lines.size(), kStepsOfPace); i < lines.size(); ++i)
-    seconds.push_back(lines[i].step_time_s);
-  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return format_duration(*middle * static_cast<double>(std::max<std::int64_t>(steps - lines.back().step, 0)));
+  for (const StepMetrics& line : series.recent()) seconds.push_back(line.step_time_s);
+  const std::int64_t left = std::max<std::int64_t>(steps - series.last().step, 0);
+  return format_duration(median(std::move(seconds)) * static_cast<double>(left));
 }
 
 std::string state_line(const RunRecord& run) {
@@ -58,24 +56,24 @@ std::string state_line(const RunRecord& run) {
 }
 
 std::vector<std::string> step_lines(const RunRecord& run, int columns) {
-  const std::vector<StepMetrics>& lines = run.log.lines;
-  const StepMetrics& last = lines.back();
+  const StepSeries& series = run.log.steps;
+  const StepMetrics& last = series.last();
   const std::int64_t steps =
       number_in<std::int64_t>(run.setting("training.steps"), 1, INT64_MAX).value_or(last.step);
   const double share = static_cast<double>(last.step) / static_cast<double>(steps);
   std::vector<std::string> text = {
       fmt::format("step {} of {}, {:.1f} %, {} tokens{}", last.step, steps, 100 * share,
                   count_text(last.tokens_seen),
-                  run.exit.is_null() ? ", " + time_left(lines, steps) + " left" : std::string()),
+                  run.exit.is_null() ? ", " + time_left(series, steps) + " left" : std::string()),
       bar(share, columns),
       fmt::format("loss {:.5f}   grad_norm {:.4f}   lr {:.3e}", last.loss, last.grad_norm, last.lr),
       fmt::format("tokens/s {:.0f} a rank   step {:.1f} ms   waits for data {:.1f} %   memory {}",
                   last.tokens_per_s, 1e3 * last.step_time_s, 100 * last.data_wait_fraction,
                   size_text(std::llround(last.memory_gib * (1 << 30))))};
-  const auto validated = std::find_if(
-      lines.rbegin(), lines.rend(), [](const StepMetrics& line) { return line.validation_loss.has_value(); });
-  if (validated != lines.rend())
-    text[2] += fmt::format("   validation {:.4f} (step {})", *validated->validation_loss, validated->step);
+  if (!series.validations().empty()) {
+    const StepMetrics& validated = series.validations().back().last;
+    text[2] += fmt::format("   validation {:.4f} (step {})", *validated.validation_loss, validated.step);
+  }
   if (last.load_imbalance) text[3] += fmt::format("   fullest expert {:.2f} x", *last.load_imbalance);
   if (last.attention_imbalance)
     text[3] += fmt::format("   attention {:.1f} % uneven", 100 * *last.attention_imbalance);
@@ -86,7 +84,7 @@ std::vector<std::string> step_lines(const RunRecord& run, int columns) {
 
 std::string live_view(const RunRecord& run, int columns, bool color) {
   std::string text = fitted(printable(run.log.folder.string()), columns) + fitted(state_line(run), columns);
-  if (run.log.lines.empty()) {
+  if (run.log.steps.empty()) {
     text += fitted("no step yet", columns);
   } else {
     for (const std::string& line : step_lines(run, columns)) text += fitted(line, columns);

@@ -1,5 +1,5 @@
 // The loss of one step is noisy, so the training loss is a mean over a range of tokens. The range
-// is the same for every run, for any batch.
+// is the same for every run, for any batch. Of a long run, a group of lines counts where it ends.
 #include "runs/rank_runs.h"
 
 #include <algorithm>
@@ -10,30 +10,31 @@ namespace rondo {
 namespace {
 
 double loss_at(const RunLog& run, std::int64_t tokens) {
-  double sum = 0;
-  std::int64_t count = 0;
-  const StepMetrics* nearest = &run.lines.front();
-  for (const StepMetrics& line : run.lines) {
-    if (line.tokens_seen > tokens) break;
-    nearest = &line;
-    if (line.tokens_seen <= tokens - tokens / 10) continue;
-    sum += line.loss;
-    ++count;
+  const std::size_t loss = quantity_named("loss");
+  Extent extent;
+  std::int64_t lines = 0;
+  const LineGroup* nearest = &run.steps.groups().front();
+  for (const LineGroup& group : run.steps.groups()) {
+    if (group.last.tokens_seen > tokens) break;
+    nearest = &group;
+    if (group.last.tokens_seen <= tokens - tokens / 10) continue;
+    extent.add(group.extents[loss]);
+    lines += group.lines;
   }
-  return count > 0 ? sum / static_cast<double>(count) : nearest->loss;
+  if (extent.count < lines) return NAN;  // a loss that is not finite
+  return lines > 0 ? extent.sum / static_cast<double>(lines) : nearest->last.loss;
 }
 
 std::optional<std::int64_t> last_validation(const RunLog& run) {
-  for (auto line = run.lines.rbegin(); line != run.lines.rend(); ++line)
-    if (line->validation_loss) return line->tokens_seen;
-  return std::nullopt;
+  const std::vector<LineGroup>& groups = run.steps.validations();
+  return groups.empty() ? std::nullopt : std::optional(groups.back().last.tokens_seen);
 }
 
 // REQUIRES: a validation at or after `tokens`.
 double validation_loss_at(const RunLog& run, std::int64_t tokens) {
   const StepMetrics* before = nullptr;
-  for (const StepMetrics& line : run.lines) {
-    if (!line.validation_loss) continue;
+  for (const LineGroup& group : run.steps.validations()) {
+    const StepMetrics& line = group.last;
     if (line.tokens_seen >= tokens) {
       if (before == nullptr || line.tokens_seen == tokens) return *line.validation_loss;
       const double share = static_cast<double>(tokens - before->tokens_seen) /
@@ -49,10 +50,10 @@ double validation_loss_at(const RunLog& run, std::int64_t tokens) {
 
 Ranking rank_runs(const std::vector<const RunLog*>& runs) {
   Ranking ranking;
-  ranking.tokens = runs[0]->lines.back().tokens_seen;
+  ranking.tokens = runs[0]->steps.last().tokens_seen;
   std::optional<std::int64_t> validated = last_validation(*runs[0]);
   for (const RunLog* run : runs) {
-    ranking.tokens = std::min(ranking.tokens, run->lines.back().tokens_seen);
+    ranking.tokens = std::min(ranking.tokens, run->steps.last().tokens_seen);
     const std::optional<std::int64_t> last = last_validation(*run);
     validated = validated && last ? std::optional(std::min(*validated, *last)) : std::nullopt;
   }

@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "support/error.h"
-#include "support/files/file_lines.h"
 #include "support/files/folder_lock.h"
 #include "support/log.h"
 #include "support/printable.h"
@@ -38,45 +37,48 @@ void flatten(const toml::table& table, const std::string& prefix, std::map<std::
   }
 }
 
-StepMetrics read_line(std::string_view line, const std::string& place) {
-  try {
-    return parse_step_metrics(line);
-  } catch (const std::invalid_argument& error) {
-    unreadable(place, error.what());
-  }
-}
-
 std::string place_of(const fs::path& file, std::int64_t number) {
   return fmt::format("{}:{}", file.string(), number);
 }
 
-std::vector<StepMetrics> read_metrics(const fs::path& path, CutLine cut_line) {
+fs::path existing_metrics(const fs::path& folder) {
+  const fs::path path = folder / "metrics.jsonl";
   std::error_code missing;
   if (!fs::exists(path, missing))
     unreadable(path.string(), "cannot be opened; is this the folder of a run (job.dump_folder)?");
-  FileLines file(path, FileUse::data);
-  std::vector<StepMetrics> lines;
-  std::int64_t number = 1;
-  for (; const auto line = file.next(); ++number) {
-    if (!file.is_complete() && cut_line == CutLine::left_out) break;
-    if (!file.is_complete())
-      unreadable(place_of(path, number),
-                 "the last line is cut off (no newline); delete it to compare the rest");
-    append_step(*line, path, number, &lines);
-  }
-  if (lines.empty()) unreadable(path.string(), "has no steps; the run ended before its first one");
-  return lines;
+  return path;
 }
 
 }  // namespace
 
-void append_step(std::string_view line, const fs::path& file, std::int64_t number,
-                 std::vector<StepMetrics>* lines) {
-  const StepMetrics metrics = read_line(line, place_of(file, number));
-  if (!lines->empty() && metrics.step <= lines->back().step)
+StepReader::StepReader(const fs::path& folder, CutLine cut_line)
+    : path_(existing_metrics(folder)), cut_line_(cut_line), file_(path_, FileUse::data) {}
+
+std::optional<StepMetrics> StepReader::next() {
+  const auto line = file_.next();
+  if (!line || (!file_.is_complete() && cut_line_ == CutLine::left_out)) {
+    if (number_ == 0) unreadable(path_.string(), "has no steps; the run ended before its first one");
+    return std::nullopt;
+  }
+  ++number_;
+  if (!file_.is_complete())
+    unreadable(place_of(path_, number_),
+               "the last line is cut off (no newline); delete it to compare the rest");
+  return parse_step(*line, path_, number_, &step_);
+}
+
+StepMetrics parse_step(std::string_view line, const fs::path& file, std::int64_t number, std::int64_t* step) {
+  StepMetrics metrics;
+  try {
+    metrics = parse_step_metrics(line);
+  } catch (const std::invalid_argument& error) {
+    unreadable(place_of(file, number), error.what());
+  }
+  if (metrics.step <= *step)
     unreadable(place_of(file, number),
-               fmt::format("step {} follows step {}; steps must ascend", metrics.step, lines->back().step));
-  lines->push_back(metrics);
+               fmt::format("step {} follows step {}; steps must ascend", metrics.step, *step));
+  *step = metrics.step;
+  return metrics;
 }
 
 std::map<std::string, std::string> read_config(const fs::path& file) {
@@ -120,7 +122,10 @@ std::vector<fs::path> run_folders(const std::vector<std::string>& paths, std::si
 
 RunLog read_run(const fs::path& folder, CutLine cut_line) {
   require_run_folder(folder);
-  return {folder, read_metrics(folder / "metrics.jsonl", cut_line), read_config(folder / "config.toml")};
+  RunLog log{folder, {}, read_config(folder / "config.toml")};
+  StepReader reader(folder, cut_line);
+  while (const auto line = reader.next()) log.steps.add(*line);
+  return log;
 }
 
 }  // namespace rondo

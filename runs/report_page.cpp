@@ -32,67 +32,44 @@ ordered_json json_value(std::optional<double> value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// Lines, and the training time up to each of them.
-struct Timed {
-  std::vector<StepMetrics> lines;
-  std::vector<double> seconds;
-};
-
-Timed timed(const std::vector<StepMetrics>& lines) {
-  Timed result{lines, {}};
-  double sum = 0;
-  for (const StepMetrics& line : lines) result.seconds.push_back(sum += line.step_time_s);
-  return result;
-}
-
-Timed validated(const Timed& steps) {
-  Timed validations;
-  for (std::size_t i = 0; i < steps.lines.size(); ++i) {
-    if (!steps.lines[i].validation_loss) continue;
-    validations.lines.push_back(steps.lines[i]);
-    validations.seconds.push_back(steps.seconds[i]);
-  }
-  return validations;
-}
-
-std::string places_json(const Timed& lines) {
+std::string places_json(const std::vector<LineGroup>& groups) {
   std::vector<std::int64_t> step, tokens;
   std::vector<std::string> seconds;
-  for (const LineGroup& group : line_groups(lines.lines.size(), kPlacesOfACurve)) {
-    step.push_back(lines.lines[group.last - 1].step);
-    tokens.push_back(lines.lines[group.last - 1].tokens_seen);
-    seconds.push_back(json_digits(lines.seconds[group.last - 1]));
+  for (const LineGroup& group : groups) {
+    step.push_back(group.last.step);
+    tokens.push_back(group.last.tokens_seen);
+    seconds.push_back(json_digits(group.seconds));
   }
   return fmt::format(R"({{"step":[{}],"tokens":[{}],"seconds":[{}]}})", fmt::join(step, ","),
                      fmt::join(tokens, ","), fmt::join(seconds, ","));
 }
 
 // Returns "" if no line has a value.
-std::string curve_json(const Quantity& quantity, const std::vector<StepMetrics>& lines, int table) {
+std::string curve_json(std::size_t quantity, const std::vector<LineGroup>& groups, int table) {
   std::vector<std::string> mean, low, high;
-  const std::vector<LineGroup> groups = line_groups(lines.size(), kPlacesOfACurve);
-  bool any = false;
+  bool any = false, several = false;
   for (const LineGroup& group : groups) {
-    const auto extent = extent_of(quantity, std::span(lines).subspan(group.first, group.last - group.first));
-    any = any || extent;
-    mean.push_back(extent ? json_digits(extent->mean) : "null");
-    low.push_back(extent ? json_digits(extent->low) : "null");
-    high.push_back(extent ? json_digits(extent->high) : "null");
+    const Extent& extent = group.extents[quantity];
+    any |= extent.count > 0;
+    several |= group.lines > 1;
+    mean.push_back(extent.count > 0 ? json_digits(extent.mean()) : "null");
+    low.push_back(json_digits(extent.low));
+    high.push_back(json_digits(extent.high));
   }
   if (!any) return "";
-  std::string json = fmt::format(R"("{}":{{"x":{},"mean":[{}])", quantity.name, table, fmt::join(mean, ","));
-  if (groups.size() < lines.size())
-    json += fmt::format(R"(,"low":[{}],"high":[{}])", fmt::join(low, ","), fmt::join(high, ","));
+  std::string json =
+      fmt::format(R"("{}":{{"x":{},"mean":[{}])", quantities()[quantity].name, table, fmt::join(mean, ","));
+  if (several) json += fmt::format(R"(,"low":[{}],"high":[{}])", fmt::join(low, ","), fmt::join(high, ","));
   return json + "}";
 }
 
-std::string curves_json(const RunLog& log) {
-  const Timed steps = timed(log.lines), validations = validated(steps);
+std::string curves_json(const StepSeries& series) {
+  const std::vector<LineGroup> steps = merged(series.groups(), kPlacesOfACurve);
+  const std::vector<LineGroup> validations = merged(series.validations(), kPlacesOfACurve);
   std::vector<std::string> curves;
-  for (const Quantity& quantity : quantities()) {
-    const bool is_validation = quantity.name == std::string_view("validation_loss");
-    std::string curve =
-        curve_json(quantity, is_validation ? validations.lines : steps.lines, is_validation ? 1 : 0);
+  for (std::size_t q = 0; q < kQuantities; ++q) {
+    const bool is_validation = q == quantity_named("validation_loss");
+    std::string curve = curve_json(q, is_validation ? validations : steps, is_validation ? 1 : 0);
     if (!curve.empty()) curves.push_back(std::move(curve));
   }
   return fmt::format(R"("x":[{},{}],"curves":{{{}}})", places_json(steps), places_json(validations),
@@ -100,25 +77,19 @@ std::string curves_json(const RunLog& log) {
 }
 
 ordered_json summary_json(const RunRecord& run, const LossAtTokens& at) {
-  const std::vector<StepMetrics>& lines = run.log.lines;
-  const Speed speed = speed_of(lines);
-  std::optional<double> best;
-  double seconds = 0;
-  for (const StepMetrics& line : lines) {
-    seconds += line.step_time_s;
-    if (line.validation_loss && (!best || *line.validation_loss < *best)) best = line.validation_loss;
-  }
-  return {{"step", lines.back().step},
+  const StepSeries& series = run.log.steps;
+  const Speed speed = speed_of(series);
+  return {{"step", series.last().step},
           {"steps", run.setting("training.steps")},
-          {"tokens", lines.back().tokens_seen},
-          {"loss", json_value(lines.back().loss)},
-          {"validation_loss", json_value(best)},
+          {"tokens", series.last().tokens_seen},
+          {"loss", json_value(series.last().loss)},
+          {"validation_loss", json_value(series.validation_loss().best)},
           {"loss_at_tokens", json_value(at.loss)},
           {"validation_loss_at_tokens", json_value(at.validation_loss)},
           {"tokens_per_s", json_value(speed.tokens_per_s)},
           {"step_time_s", json_value(speed.step_time_s)},
           {"memory_gib", json_value(speed.peak_memory_gib)},
-          {"seconds", json_value(seconds)}};
+          {"seconds", json_value(series.groups().back().seconds)}};
 }
 
 // Returns rows [time, sentence].
@@ -180,7 +151,7 @@ std::string run_json(const RunRecord& run, const std::string& name, const LossAt
       {"experts", experts_json(run)}};
   std::string json = text_of_json(head);
   json.pop_back();
-  return json + "," + curves_json(run.log) + "}";
+  return json + "," + curves_json(run.log.steps) + "}";
 }
 
 ordered_json config_json(const std::vector<const RunLog*>& logs) {

@@ -16,22 +16,19 @@ namespace rondo {
 namespace {
 
 std::string head_line(const RunRecord& run, const std::string& name) {
-  const StepMetrics& last = run.log.lines.back();
-  const Speed speed = speed_of(run.log.lines);
+  const StepMetrics& last = run.log.steps.last();
+  const Speed speed = speed_of(run.log.steps);
   return fmt::format("{}: {}\n  step {} of {}, {} tokens; {}{:.1f} tokens/s a rank, {:.4f} GiB\n", name,
                      run.state(), last.step, run.setting("training.steps"), count_text(last.tokens_seen),
                      run.executor().empty() ? "" : run.executor() + ", ", speed.tokens_per_s,
                      speed.peak_memory_gib);
 }
 
-PlotLine plot_line(const Quantity& quantity, const RunLog& log, const std::string& name, int columns) {
+PlotLine plot_line(std::size_t quantity, const RunLog& log, const std::string& name, int columns) {
   PlotLine line{name, {}};
-  for (const LineGroup& group : line_groups(log.lines.size(), 2 * static_cast<std::size_t>(columns))) {
-    const auto lines = std::span(log.lines).subspan(group.first, group.last - group.first);
-    if (const auto extent = extent_of(quantity, lines))
-      line.points.push_back(
-          {static_cast<double>(lines.back().step), extent->low, extent->high, extent->mean});
-  }
+  for (const LineGroup& group : merged(log.steps.groups(), 2 * static_cast<std::size_t>(columns)))
+    if (const Extent& extent = group.extents[quantity]; extent.count > 0)
+      line.points.push_back({static_cast<double>(group.last.step), extent.low, extent.high, extent.mean()});
   return line;
 }
 
@@ -47,20 +44,19 @@ bool is_constant(const std::vector<PlotLine>& lines) {
 }  // namespace
 
 std::string plot_of(std::string_view name, const RunRecord& run, int columns, bool color) {
-  for (const Quantity& quantity : quantities())
-    if (quantity.name == name)
-      return text_plot({plot_line(quantity, run.log, "", columns)}, {.columns = columns, .color = color});
-  return "";
+  return text_plot({plot_line(quantity_named(name), run.log, "", columns)},
+                   {.columns = columns, .color = color});
 }
 
 std::string report_text(const std::vector<RunRecord>& runs, int columns, bool color) {
   const std::vector<std::string> names = short_names(runs);
   std::string text;
   for (std::size_t i = 0; i < runs.size(); ++i) text += head_line(runs[i], names[i]);
-  for (const Quantity& quantity : quantities()) {
+  for (std::size_t q = 0; q < kQuantities; ++q) {
+    const Quantity& quantity = quantities()[q];
     std::vector<PlotLine> lines;
     for (std::size_t i = 0; i < runs.size(); ++i)
-      lines.push_back(plot_line(quantity, runs[i].log, names[i], columns));
+      lines.push_back(plot_line(q, runs[i].log, names[i], columns));
     const std::string plot =
         is_constant(lines)
             ? ""

@@ -65,9 +65,10 @@ Compared compare(const std::vector<std::string>& folders, std::optional<double> 
     compared.runs.push_back(read_run(folder));
   std::vector<const RunLog*> logs;
   for (const RunLog& run : compared.runs) {
-    if (!logs.empty()) compared.with_first.push_back(compare_runs(compared.runs[0], run, tolerance));
+    if (!logs.empty())
+      compared.with_first.push_back(compare_runs(compared.runs[0].folder, run.folder, tolerance));
     logs.push_back(&run);
-    compared.speeds.push_back(speed_of(run.lines));
+    compared.speeds.push_back(speed_of(run.steps));
   }
   compared.ranking = rank_runs(logs);
   compared.config = config_differences(logs);

@@ -10,41 +10,52 @@
 namespace rondo {
 namespace {
 
-const Quantity& quantity(std::string_view name) {
-  return *std::find_if(quantities().begin(), quantities().end(),
-                       [&](const Quantity& q) { return q.name == name; });
+StepSeries series_of(const std::vector<StepMetrics>& lines) {
+  StepSeries series;
+  for (const StepMetrics& line : lines) series.add(line);
+  return series;
 }
 
-RunLog log_of(std::vector<StepMetrics> lines) { return {"run", std::move(lines), {}}; }
+RunLog log_of(const std::vector<StepMetrics>& lines) { return {"run", series_of(lines), {}}; }
 
 }  // namespace
 
-TEST_CASE("line_groups returns the requested number of consecutive groups that contain every line") {
-  for (const std::size_t lines : {1, 5, 599, 600, 601, 10'000}) {
+TEST_CASE("a curve has the requested number of consecutive groups that contain every line") {
+  for (const std::int64_t lines : {1, 5, 599, 600, 601, 10'000}) {
     CAPTURE(lines);
-    const std::vector<LineGroup> groups = line_groups(lines, 600);
-    CHECK(groups.size() == std::min<std::size_t>(lines, 600));
-    std::size_t next = 0, smallest = lines, largest = 0;
+    const StepSeries series = series_of(steps(1, lines));
+    const std::vector<LineGroup> groups = merged(series.groups(), 600);
+    CHECK(std::ssize(groups) == std::min<std::int64_t>(lines, 600));
+    std::int64_t count = 0;
     for (const LineGroup& group : groups) {
-      CHECK(group.first == next);
-      next = group.last;
-      smallest = std::min(smallest, group.last - group.first);
-      largest = std::max(largest, group.last - group.first);
+      count += group.lines;
+      CHECK(group.last.step == count);
     }
-    CHECK(next == lines);
-    CHECK((smallest >= 1 && largest - smallest <= 1));
+    CHECK(count == lines);
   }
-  CHECK(line_groups(0, 600).empty());
+  CHECK(merged({}, 600).empty());
 }
 
-TEST_CASE("one outlier in ten thousand steps is in the drawn curve") {
-  std::vector<StepMetrics> lines = steps(1, 10'000);
-  lines[7777].grad_norm = 1e6;
+TEST_CASE("a run of any length has a bounded number of groups, and loses no line of them") {
+  constexpr std::int64_t kLines = 5 * StepSeries::kMaxGroups / 2 + 1;
+  const StepSeries series = series_of(steps(1, kLines));
+  CHECK(series.lines() == kLines);
+  CHECK(series.groups().size() <= StepSeries::kMaxGroups);
+  CHECK(series.recent().size() == StepSeries::kRecentLines);
+  std::int64_t count = 0;
+  for (const LineGroup& group : series.groups()) CHECK(group.last.step == (count += group.lines));
+  CHECK(count == kLines);
+  CHECK(series.groups().back().seconds == 3.0 + 0.5 * (kLines - 1));
+  CHECK(series.loss().best_step == kLines);
+}
+
+TEST_CASE("one outlier in a hundred thousand steps is in the drawn curve") {
+  std::vector<StepMetrics> lines = steps(1, 100'000);
+  lines[77'777].grad_norm = 1e6;
+  const StepSeries series = series_of(lines);
   double highest = 0;
-  for (const LineGroup& group : line_groups(lines.size(), 600))
-    highest = std::max(highest, extent_of(quantity("grad_norm"),
-                                          std::span(lines).subspan(group.first, group.last - group.first))
-                                    ->high);
+  for (const LineGroup& group : merged(series.groups(), 600))
+    highest = std::max(highest, group.extents[quantity_named("grad_norm")].high);
   CHECK(highest == 1e6);
 }
 
@@ -52,10 +63,11 @@ TEST_CASE("values that are missing or not finite are left out of a curve") {
   std::vector<StepMetrics> lines = steps(1, 3);
   lines[0].loss = NAN;
   lines[1].loss = INFINITY;
-  const Extent extent = *extent_of(quantity("loss"), lines);
-  CHECK((extent.low == 7.7 && extent.high == 7.7 && extent.mean == 7.7));
-  CHECK_FALSE(extent_of(quantity("validation_loss"), lines));
-  CHECK_FALSE(extent_of(quantity("loss"), std::span(lines).first(2)));
+  const std::vector<LineGroup> all = merged(series_of(lines).groups(), 1);
+  const Extent& extent = all[0].extents[quantity_named("loss")];
+  CHECK((extent.low == 7.7 && extent.high == 7.7 && extent.mean() == 7.7));
+  CHECK(all[0].extents[quantity_named("validation_loss")].count == 0);
+  CHECK(merged(series_of({lines[0], lines[1]}).groups(), 1)[0].extents[quantity_named("loss")].count == 0);
 }
 
 TEST_CASE("losses are compared at the tokens that all runs have seen, for any batches") {

@@ -30,15 +30,15 @@ TEST_CASE("a followed run reads each line once, and a half written line when it 
   const auto metrics = scratch / "run/metrics.jsonl";
   write_run(scratch / "run", {});
   RunFollower follower(scratch / "run");
-  CHECK(follower.look().log.lines.empty());
+  CHECK(follower.look().log.steps.empty());
   append_text(metrics, jsonl(steps(1, 2)));
-  CHECK(follower.look().log.lines.size() == 2);
+  CHECK(follower.look().log.steps.lines() == 2);
   const std::string third = jsonl(steps(3, 3));
   append_text(metrics, third.substr(0, 20));
-  CHECK(follower.look().log.lines.size() == 2);
+  CHECK(follower.look().log.steps.lines() == 2);
   append_text(metrics, third.substr(20));
-  CHECK(follower.look().log.lines.size() == 3);
-  CHECK(follower.look().log.lines.back().step == 3);
+  CHECK(follower.look().log.steps.lines() == 3);
+  CHECK(follower.look().log.steps.last().step == 3);
   append_text(scratch / "run/events.jsonl",
               "{\"time\":\"2026-01-31T12:00:00.123Z\",\"event\":\"checkpoint\",\"step\":3}\n");
   CHECK(follower.look().events.size() == 1);
@@ -48,13 +48,13 @@ TEST_CASE("a new run in the folder is followed from its beginning") {
   const Scratch scratch;
   write_run(scratch / "run", steps(1, 5));
   RunFollower follower(scratch / "run");
-  CHECK(follower.look().log.lines.size() == 5);
+  CHECK(follower.look().log.steps.lines() == 5);
   write_run(scratch / "run", steps(1, 2));
-  CHECK(follower.look().log.lines.size() == 2);
+  CHECK(follower.look().log.steps.lines() == 2);
   // As long as the earlier one, so only env.json differs.
   write_text(scratch / "run/env.json", environment("elsewhere", 1));
   write_run(scratch / "run", steps(2, 3));
-  CHECK(follower.look().log.lines.front().step == 2);
+  CHECK(follower.look().log.steps.recent().front().step == 2);
 }
 
 TEST_CASE("a run has ended when exit.json exists, or its process on this machine has exited") {

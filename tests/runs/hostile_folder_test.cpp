@@ -126,7 +126,7 @@ TEST_CASE("control sequences of a run folder do not reach the terminal") {
   std::vector<StepMetrics> lines = steps(1, 1);
   lines[0].state_hash = "\\u001b[2J" + std::string(100, 'a');
   write_run(run, lines);
-  CHECK(read_run(run).lines[0].state_hash->starts_with(R"(\x1b[2Ja)"));
+  CHECK(read_run(run).steps.last().state_hash->starts_with(R"(\x1b[2Ja)"));
 }
 
 TEST_CASE("an error quotes little of a damaged line") {

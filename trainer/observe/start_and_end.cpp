@@ -51,31 +51,15 @@ std::string held_out_line(const JobConfig& config, const DataSummary& training,
   return line;
 }
 
-struct Losses {
-  double last = NAN, best = NAN;
-  std::int64_t best_step = 0;
+std::string loss_text(const BestLoss& loss) {
+  const std::string end = fmt::format("{:.4f} at the end", loss.last);
+  return std::isnan(loss.best) ? end
+                               : fmt::format("{}, {:.4f} at best (step {})", end, loss.best, loss.best_step);
+}
 
-  // A step without labels has loss 0, which is not the best.
-  void add(std::int64_t step, double loss) {
-    last = loss;
-    if (!std::isfinite(loss) || loss == 0 || best <= loss) return;
-    best = loss;
-    best_step = step;
-  }
-  std::string text() const {
-    const std::string end = fmt::format("{:.4f} at the end", last);
-    return std::isnan(best) ? end : fmt::format("{}, {:.4f} at best (step {})", end, best, best_step);
-  }
-};
-
-std::vector<std::string> losses_lines(const RunLog& log) {
-  Losses train, validation;
-  for (const StepMetrics& line : log.lines) {
-    train.add(line.step, line.loss);
-    if (line.validation_loss) validation.add(line.step, *line.validation_loss);
-  }
-  std::vector<std::string> lines = {"loss: " + train.text()};
-  if (!std::isnan(validation.last)) lines.push_back("validation loss: " + validation.text());
+std::vector<std::string> losses_lines(const StepSeries& steps) {
+  std::vector<std::string> lines = {"loss: " + loss_text(steps.loss())};
+  if (!steps.validations().empty()) lines.push_back("validation loss: " + loss_text(steps.validation_loss()));
   return lines;
 }
 
@@ -184,8 +168,8 @@ std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, c
       fmt::format("{} after step {} of {}, {} tokens; it took {}, of these {} for validation and saving",
                   end.finished ? "done" : "stopped", end.step, config.training.steps,
                   count_text(end.tokens_seen), format_duration(end.seconds), format_duration(end.paused_s))};
-  if (!log.lines.empty())
-    for (std::string& line : losses_lines(log)) lines.push_back(std::move(line));
+  if (!log.steps.empty())
+    for (std::string& line : losses_lines(log.steps)) lines.push_back(std::move(line));
   lines.push_back("run folder: " + folder);
   if (end.last_saved_step >= 0)
     lines.push_back(fmt::format("checkpoints: {}, the last of step {}", checkpoint_root(config).string(),

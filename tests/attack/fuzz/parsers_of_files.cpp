@@ -177,10 +177,10 @@ void read_run_folder(const Input& input) {
   follower.has_ended();
   const RunRecord run = read_record(folder);
   must(!report_page({run, run}).empty() && !report_text({run, run}, 80, false).empty(), "a report has text");
-  must(compare_runs(run.log, run.log, std::nullopt).equal(), "a run is equal to itself");
+  must(compare_runs(folder, folder, std::nullopt).equal(), "a run is equal to itself");
   rank_runs({&run.log, &run.log});
   config_rows({&run.log});
-  speed_of(run.log.lines);
+  speed_of(run.log.steps);
 }
 
 void read_error_file(const Input& input) {

@@ -1,5 +1,7 @@
 #include "runs/metrics/step_metrics.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 
 #include "runs/metrics/flops.h"
 #include "runs/metrics/throughput.h"
@@ -117,6 +120,29 @@ TEST_CASE("a line of metrics.jsonl is read back unchanged") {
   CHECK(to_json(parse_step_metrics(line)) == line);
 }
 
+TEST_CASE("a line with one other byte is read as the JSON library reads it") {
+  using namespace std::string_view_literals;
+  const std::string line = to_json(example());
+  const auto outcome = [](const std::string& text) {
+    try {
+      return to_json(parse_step_metrics(text));
+    } catch (const std::invalid_argument&) {
+      return std::string("refused");
+    }
+  };
+  std::size_t read = 0;
+  for (std::size_t at = 1; at < line.size(); ++at)
+    for (const char byte : "0123456789.-+eE\"\\,:{}[] nN\n\x1f\x7f\xc3\0"sv) {
+      std::string other = line;
+      other[at] = byte;
+      const std::string result = outcome(other);
+      read += result != "refused";
+      // A space is not in the form of our lines, so the library alone reads it.
+      if (result != outcome("{ " + other.substr(1))) FAIL(other);
+    }
+  CHECK(read > 2000);
+}
+
 TEST_CASE("a malformed line is refused with the key and the rule") {
   CHECK(complaint("[1]") == "not a JSON object");
   CHECK(complaint("{}") == "\"step\" is missing");
@@ -125,6 +151,15 @@ TEST_CASE("a malformed line is refused with the key and the rule") {
   CHECK(complaint(R"({"step":18446744073709551615})") == "\"step\" must be an integer of at least 0");
   CHECK(complaint(R"({"step":9223372036854775807})") == "\"step\" must be at most 1000000000000");
   CHECK(complaint(R"({"step":1})") == "\"loss\" is missing");
+  for (const char* value : {"true", "null", "[1]", "{\"a\":1}"}) {
+    CHECK(complaint(fmt::format(R"({{"step":{}}})", value)) == "\"step\" must be an integer of at least 0");
+    CHECK(complaint(fmt::format(R"({{"step":1,"loss":{}}})", value)) ==
+          "\"loss\" must be a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
+  }
+  CHECK(complaint("5") == "not a JSON object");
+  const std::string deep = R"({"step":1,"loss":1,"grad_norm":1,"lr":1,"x":)";
+  CHECK(complaint(deep + std::string(600, '[')) == "nested deeper than 512");
+  CHECK_NOTHROW(parse_step_metrics(deep + R"({"step":[{"loss":"nan"}],"lr":null}})"));
   CHECK(complaint(R"({"step":1,"loss":"nan"})") ==
         "\"loss\" must be a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
   CHECK(complaint(R"({"step":1,"loss":1,"grad_norm":1,"lr":1,"state_hash":5})") ==

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <map>
 
 namespace rondo {
 namespace {
@@ -18,13 +19,15 @@ DataSummary data_of(std::int64_t documents, std::int64_t tokens) {
   return data;
 }
 
-RunLog log_of(const std::vector<double>& losses) {
+// `validation`: by step.
+RunLog log_of(const std::vector<double>& losses, const std::map<std::int64_t, double>& validation = {}) {
   RunLog log;
   for (const double loss : losses) {
     StepMetrics line;
-    line.step = static_cast<std::int64_t>(log.lines.size()) + 1;
+    line.step = log.steps.lines() + 1;
     line.loss = loss;
-    log.lines.push_back(line);
+    if (const auto at = validation.find(line.step); at != validation.end()) line.validation_loss = at->second;
+    log.steps.add(line);
   }
   return log;
 }
@@ -94,9 +97,7 @@ TEST_CASE("the loss 0 of a step without labels is never the best") {
 TEST_CASE("the end reports the last and the best losses, and a loss that is not finite is never the best") {
   JobConfig config;
   config.training.steps = 4;
-  RunLog log = log_of({5, NAN, 2, 3});
-  log.lines[1].validation_loss = 4.5;
-  log.lines[3].validation_loss = 4.75;
+  const RunLog log = log_of({5, NAN, 2, 3}, {{2, 4.5}, {4, 4.75}});
   const Lines lines = end_lines(
       config, {.step = 4, .tokens_seen = 4096, .finished = true, .seconds = 90, .paused_s = 5}, log);
   CHECK(lines ==
