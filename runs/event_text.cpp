@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kSentences = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSentences = {{
     {"start", "started; ranks: {ranks}[; the previous run {run_before}]"},
     {"model",
      "model {name}[ {flavor}], {parameters} parameters[, layout {layout}][, {tokens_per_step} tokens a "
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kSentenc
      "saved step {step}[ ({kind})][: {bytes}][ in {seconds} s][; training waited {waited_s} s]"},
     {"checkpoint_failed", "step {step} was not saved: {reason}"},
     {"held_up", "{culprit}"},
+    {"warning", "warning: {text}"},
     {"finished", "finished at step {step}"},
 }};
 

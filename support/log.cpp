@@ -23,7 +23,9 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "support/logged_warnings.h"
 #include "support/printable.h"
 
 namespace rondo {
@@ -124,6 +126,11 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     return error;
   }
 
+  std::vector<std::string> take_warnings() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(warnings_, {});
+  }
+
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
@@ -132,6 +139,8 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     const std::string plain = without_colors(text);
     if (keeps_early_ && early_.size() + plain.size() <= kMaxBuffered) early_ += plain;
     file_.write(plain);
+    if (message.level == spdlog::level::warn && warnings_.size() < kMaxWarnings)
+      warnings_.emplace_back(message.payload.data(), message.payload.size());
     print(message, text);
   }
   void flush_() override {}
@@ -139,6 +148,7 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   static constexpr std::size_t kMaxBuffered = 64 << 10;
   static constexpr int kMaxWait_ms = 2000;
+  static constexpr std::size_t kMaxWarnings = 100;
 
   void print(const spdlog::details::log_msg& message, std::string_view text) {
     if (buffered_.size() > kMaxBuffered) write_ready(0);
@@ -179,6 +189,7 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   LogFile file_;
   std::string early_;  // the first lines, for a file that is opened later
   bool keeps_early_ = true;
+  std::vector<std::string> warnings_;  // that nobody has taken
 };
 
 struct Backend {
@@ -226,6 +237,7 @@ void log_styled(std::string_view text) {
 void set_log_rank(int rank) { backend().set_rank(log_tag(rank)); }
 std::string log_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
 std::string keep_log(const std::string& path) { return backend().sink->keep(path); }
+std::vector<std::string> take_logged_warnings() { return backend().sink->take_warnings(); }
 void set_log_color(bool allowed) { backend().set_color(allowed); }
 bool log_has_color() { return backend().sink->colored; }
 

@@ -25,6 +25,7 @@
 #include "support/files/file.h"
 #include "support/files/file_lines.h"
 #include "support/log.h"
+#include "support/logged_warnings.h"
 #include "support/machine/machine.h"
 #include "support/text/json_view.h"
 
@@ -295,6 +296,10 @@ void RunFolder::event(std::string_view name, const ordered_json& fields) {
 }
 
 void RunFolder::event(std::string_view name) { event(name, ordered_json::object()); }
+
+void RunFolder::write_warnings() {
+  for (const std::string& text : take_logged_warnings()) event("warning", {{"text", text}});
+}
 
 void RunFolder::write_exit(const ExitRecord& record) {
   const ordered_json json = {

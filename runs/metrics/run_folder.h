@@ -98,6 +98,8 @@ class RunFolder {
   // Appends an event. `fields` is an object; its keys follow "time" and "event".
   void event(std::string_view name, const nlohmann::ordered_json& fields);
   void event(std::string_view name);
+  // Appends an event for each warning that this process has logged since the last call.
+  void write_warnings();
   AppendFile& events() { return *events_; }
   void write_exit(const ExitRecord& record);
 

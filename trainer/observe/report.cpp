@@ -315,7 +315,6 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   const bool shown = done.step == 1 || steps_left == 0 || done.step % config_.metrics.log_freq == 0;
   if (!shown && result.finite) return;
   if (expert_load_) expert_load_->write(done.step, result.tokens_per_expert);
-
   const StepMetrics interval = measure(*each_line_);
   m.tokens_per_s = interval.tokens_per_s;
   m.step_time_s = interval.step_time_s;
@@ -340,6 +339,7 @@ void Report::show_prometheus(const StepMetrics& metrics) {
 }
 
 void Report::write_held() {
+  folder_.write_warnings();
   if (held_) metrics_->write(*held_);
   if (held_ && table_) table_->write(*held_);
   held_.reset();
