@@ -35,9 +35,9 @@ Manifest checked_manifest(const fs::path& folder, Depth depth) {
   return manifest;
 }
 
-// Returns the entry of a folder, with what is wrong in `why`. Throws when the file system fails,
-// which is not a sign of damage.
-Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
+// Returns the entry of a folder, with what is wrong in `why`; nullopt if it was deleted meanwhile.
+// Throws when the file system fails, which is not a sign of damage.
+std::optional<Entry> entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
   Entry entry{.folder = folder, .step = name.step, .state = State::committed, .why = "", .manifest = {}};
   if (name.is_leftover()) {
     entry.state = State::temp;
@@ -48,9 +48,7 @@ Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
   try {
     if (has_mark(folder)) {
       entry.manifest = checked_manifest(folder, depth);
-    } else {
-      entry.state = State::uncommitted;
-      entry.why = fmt::format("it has no {}: its save did not finish", kCommittedFile);
+      return entry;
     }
   } catch (const Error& error) {
     const auto* file_error = dynamic_cast<const FileError*>(&error);
@@ -58,6 +56,10 @@ Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
     entry.state = State::damaged;
     entry.why = error.what();
   }
+  if (std::error_code ignored; !fs::exists(folder, ignored)) return std::nullopt;
+  if (has_mark(folder)) return entry;
+  entry.state = State::uncommitted;
+  entry.why = fmt::format("it has no {}: its save did not finish, or it is being deleted", kCommittedFile);
   return entry;
 }
 
@@ -155,7 +157,7 @@ const char* state_name(State state) {
 std::vector<Entry> list(const fs::path& root) {
   std::vector<Entry> entries;
   for (const auto& [name, folder] : named_folders(root))
-    entries.push_back(entry_of(folder, name, Depth::quick));
+    if (auto entry = entry_of(folder, name, Depth::quick)) entries.push_back(std::move(*entry));
   return entries;
 }
 
@@ -167,28 +169,34 @@ Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop)
   } catch (const Error& error) {
     verdict.problems.push_back(error.what());
   }
+  verdict.has_mark = has_mark(folder);
   return verdict;
 }
 
 Selection newest_valid(const fs::path& root, Depth depth, const std::vector<fs::path>& except) {
-  Selection selection;
-  for (const auto& [name, folder] : named_folders(root)) {
-    if (name.is_leftover() || std::find(except.begin(), except.end(), folder) != except.end()) continue;
-    Entry entry = entry_of(folder, name, depth);
-    if (entry.state == State::committed && depth > Depth::quick) {
-      const Verdict verdict = verify(entry.folder, depth);
+  constexpr int kMaxTries = 10;  // while a run deletes what was listed
+  for (int tries = 1;; ++tries) {
+    Selection selection;
+    bool any_deleted = false;
+    for (const auto& [name, folder] : named_folders(root)) {
+      if (name.is_leftover() || std::find(except.begin(), except.end(), folder) != except.end()) continue;
+      std::optional<Entry> entry = entry_of(folder, name, depth);
+      Verdict verdict;
+      if (entry && entry->state == State::committed && depth > Depth::quick) verdict = verify(folder, depth);
+      any_deleted |= !entry || verdict.is_deleted();
+      if (!entry || verdict.is_deleted()) continue;
       if (!verdict.valid()) {
-        entry.state = State::damaged;
-        entry.why = verdict.problems.front();
+        entry->state = State::damaged;
+        entry->why = verdict.problems.front();
       }
+      if (entry->state == State::committed) {
+        selection.newest = std::move(*entry);
+        return selection;
+      }
+      selection.skipped.push_back({entry->folder, entry->why});
     }
-    if (entry.state == State::committed) {
-      selection.newest = std::move(entry);
-      break;
-    }
-    selection.skipped.push_back({entry.folder, entry.why});
+    if (!any_deleted || tries == kMaxTries) return selection;
   }
-  return selection;
 }
 
 }  // namespace rondo::checkpoint

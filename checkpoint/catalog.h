@@ -1,4 +1,5 @@
-// Lists, verifies and selects the checkpoints of a root folder.
+// Lists, verifies and selects the checkpoints of a root folder. A run may save and delete there
+// meanwhile: what it deletes is not taken for damaged.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,11 @@ enum class Depth {
 
 struct Verdict {
   std::vector<std::string> problems;  // empty: valid
+  bool has_mark = true;               // after the verification; a run that deletes removes the mark first
   std::int64_t bytes_read = 0;        // bytes of shards
   bool valid() const { return problems.empty(); }
+  // Returns whether a checkpoint that was listed as committed has been deleted meanwhile.
+  bool is_deleted() const { return !valid() && !has_mark; }
 };
 // Verifies a checkpoint. Never throws for damage. When `stop` is requested, returns soon with the
 // problems found so far.

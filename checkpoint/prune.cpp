@@ -68,6 +68,7 @@ class Planner {
     } else if (const char* why = why_not_counted(entry)) {
       plan_.beside.push_back({entry.folder, why});
     } else if (std::string damage = damage_of(entry.folder); !damage.empty()) {
+      if (!has_mark(entry.folder)) return;  // a run deletes it
       plan_.damaged.push_back({entry.folder, std::move(damage)});
     } else {
       plan_.kept.push_back(entry.folder);

@@ -100,36 +100,45 @@ int show(const fs::path& folder) {
   return 0;
 }
 
-// Prints the verdict. Returns whether the checkpoint is valid.
-bool report(const fs::path& folder, bool quick) {
+// Verifies a checkpoint, and prints the verdict. `listed`: it was committed before.
+Verdict report(const fs::path& folder, bool quick, bool listed) {
   constexpr std::size_t kMaxShown = 10;
-  const Verdict verdict = verify(folder, quick ? Depth::quick : Depth::full);
+  Verdict verdict = verify(folder, quick ? Depth::quick : Depth::full);
+  if (listed && verdict.is_deleted()) {
+    fmt::print("{}: deleted while it was read\n", folder.string());
+    return verdict;
+  }
   if (verdict.valid()) {
     fmt::print(
         "{}: valid ({})\n", folder.string(),
         quick ? "manifest and sizes" : fmt::format("{} read and hashed", size_text(verdict.bytes_read)));
-    return true;
+    return verdict;
   }
   fmt::print("{}: DAMAGED\n", folder.string());
   for (std::size_t i = 0; i < std::min(kMaxShown, verdict.problems.size()); ++i)
     fmt::print("  {}\n", verdict.problems[i]);
   if (verdict.problems.size() > kMaxShown) fmt::print("  and {} more\n", verdict.problems.size() - kMaxShown);
-  return false;
+  return verdict;
 }
 
 int verify_all(const fs::path& given, bool quick) {
   require_folder(given);
   constexpr int kBad = static_cast<int>(ExitCode::checkpoint);
-  if (is_checkpoint(given)) return report(given, quick) ? 0 : kBad;
+  constexpr int kMaxTries = 10;  // while a run deletes what was listed
+  if (is_checkpoint(given)) return report(given, quick, has_mark(given)).valid() ? 0 : kBad;
   const fs::path root = root_of(given);
-  bool any_valid = false, any_damaged = false;
-  for (const Entry& entry : list(root)) {
-    if (entry.state == State::temp || entry.state == State::uncommitted) {
-      fmt::print("{}: skipped, {}: {}\n", entry.folder.string(), state_name(entry.state), entry.why);
-    } else if (report(entry.folder, quick)) {
-      any_valid = true;
-    } else {
-      any_damaged = true;
+  bool any_valid = false, any_damaged = false, any_deleted = true;
+  for (int tries = 0; tries < kMaxTries && any_deleted && !any_valid; ++tries) {
+    any_deleted = false;
+    for (const Entry& entry : list(root)) {
+      if (entry.state == State::temp || entry.state == State::uncommitted) {
+        fmt::print("{}: skipped, {}: {}\n", entry.folder.string(), state_name(entry.state), entry.why);
+        continue;
+      }
+      const Verdict verdict = report(entry.folder, quick, /*listed=*/true);
+      any_valid |= verdict.valid();
+      any_deleted |= verdict.is_deleted();
+      any_damaged |= !verdict.valid() && !verdict.is_deleted();
     }
   }
   if (!any_valid) fmt::print("no valid checkpoint in {}\n", root.string());

@@ -1,7 +1,9 @@
 // Tests the protocol of a save: the state on disk after each step, and the errors.
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
+#include <thread>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/committed.h"
@@ -220,7 +222,7 @@ TEST_CASE("the newest checkpoint that verifies is chosen, and each skipped one i
   const Selection quick = newest_valid(root, Depth::quick);
   CHECK(quick.newest->step == 2);
   REQUIRE(quick.skipped.size() == 2);
-  CHECK(quick.skipped[0].why == "it has no COMMITTED: its save did not finish");
+  CHECK(quick.skipped[0].why == "it has no COMMITTED: its save did not finish, or it is being deleted");
   CHECK_THAT(quick.skipped[1].why, ContainsSubstring("rank-00001.bin has 3 bytes, but the manifest says"));
   const Selection full = newest_valid(root, Depth::full);
   CHECK(full.newest->step == 1);
@@ -251,6 +253,42 @@ TEST_CASE("names of folders are parsed strictly") {
        {"step-", "step-01", "step--1", "step-+1", "step-1x", "step-1.", "step-1.tmp-", "step-1.replaced-",
         "step-1.trash-01", "step-1-hf", "step-1-weights2", "step-99999999999999999999", "Step-1", "steps-1"})
     CHECK_FALSE(parse_folder_name(name).has_value());
+}
+
+TEST_CASE("what a run deletes while its checkpoints are listed and verified is never taken for damaged") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  save(root, 1);
+  std::atomic<bool> done = false;
+  std::jthread run([&] {
+    Proven proven;
+    for (std::int64_t step = 2; step <= 300; ++step) {
+      save(root, step);
+      carry_out(root, plan_prune(root, 2, proven));
+    }
+    done = true;
+  });
+  std::size_t damaged = 0, deleted = 0, without = 0;
+  const auto count = [&](const std::vector<Skipped>& skipped) {  // a mark goes before its checkpoint
+    for (const Skipped& each : skipped) damaged += each.why.find("it has no COMMITTED") == each.why.npos;
+  };
+  while (!done) {
+    for (const Entry& entry : list(root)) {
+      damaged += entry.state == State::damaged;
+      if (entry.state != State::committed) continue;
+      const Verdict verdict = verify(entry.folder, Depth::full);
+      deleted += verdict.is_deleted();
+      damaged += !verdict.valid() && !verdict.is_deleted();
+    }
+    const Selection selection = newest_valid(root, Depth::full);
+    without += !selection.newest;
+    count(selection.skipped);
+    Proven proven;
+    count(plan_prune(root, 2, proven).damaged);
+  }
+  INFO(deleted << " were deleted while they were read");
+  CHECK(damaged == 0);
+  CHECK(without == 0);
 }
 
 }  // namespace rondo::checkpoint
