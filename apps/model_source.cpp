@@ -15,6 +15,7 @@
 #include "datasets/tokenizer/tokenizer_file.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/files/hub_advice.h"
 #include "support/text/json_view.h"
 
 namespace rondo {
@@ -91,7 +92,7 @@ fs::path checkpoint_root_of(const fs::path& given) {
 ModelSource find_model(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored))
-    throw Error(ExitCode::checkpoint, fmt::format("{} is not a folder", path.string()));
+    throw Error(ExitCode::checkpoint, fmt::format("{} is not a folder{}", path.string(), hub_advice(path)));
   if (fs::exists(path / "config.json", ignored)) return {path, true};
   return {checkpoint_in(path), false};
 }

@@ -21,6 +21,7 @@
 #include "datasets/tokenizer/tekken.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/files/hub_advice.h"
 #include "support/text/json_view.h"
 
 namespace rondo {
@@ -205,8 +206,8 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
   if (!fs::exists(file.path, missing))
     throw Error(ExitCode::data,
                 fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, tiktoken.model, "
-                            "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"",
-                            file.path));
+                            "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"{}",
+                            file.path, hub_advice(file.path)));
   const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
   std::vector<std::string> problems;  // the file is named once, before all of them
   FormatEnds ends;

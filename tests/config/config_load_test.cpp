@@ -57,6 +57,8 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
   CHECK_THAT(message_of(rondo::to_toml(load_text("")), {flag, "--model.name=deepseek_v3"}),
              ContainsSubstring("deepseek_v3 has no model.n_kv_heads; llama3, qwen3, "));
   CHECK_THAT(message_of("", {"--model.hf_config=/nowhere"}), ContainsSubstring("/nowhere"));
+  CHECK_THAT(message_of("", {"--model.hf_config=Qwen/Qwen3-0.6B"}),
+             ContainsSubstring("nothing is fetched from the Hugging Face Hub: `hf download Qwen/Qwen3-0.6B"));
   const rondo::TomlFile broken("{\"model_type\": \"gpt2\"}");
   CHECK_THAT(message_of("", {"--model.hf_config=" + broken.path()}), ContainsSubstring("model_type"));
 }

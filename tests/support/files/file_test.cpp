@@ -10,6 +10,7 @@
 
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
+#include "support/files/hub_advice.h"
 #include "support/files/input_file.h"
 #include "tests/runs/metrics/scratch.h"
 
@@ -57,6 +58,18 @@ TEST_CASE("an error names the call, the file, the reason and a remedy") {
         "cannot write a/b: Input/output error; check the disk or the network file system (dmesg)");
   CHECK(text(EACCES) ==
         "cannot write a/b: Permission denied; check that the path exists and its permissions");
+}
+
+TEST_CASE(
+    "a missing path that may be a repository of the Hub says that nothing is fetched, and how to fetch it") {
+  CHECK(hub_advice("meta-llama/Llama-3.2-1B") ==
+        "; nothing is fetched from the Hugging Face Hub: `hf download meta-llama/Llama-3.2-1B --local-dir "
+        "meta-llama/Llama-3.2-1B` fetches a repository into a folder of this name");
+  for (const char* path :
+       {"config.json", "/no/folder", "./no/folder", "a/b/config.json", "no folder/x", "a/"})
+    CHECK(hub_advice(path).empty());
+  const Scratch scratch;
+  CHECK(hub_advice(scratch / "x").empty());
 }
 
 TEST_CASE(
