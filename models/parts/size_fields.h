@@ -78,6 +78,9 @@ struct RoutedSizes : GroupedQuerySizes {
 };
 
 inline constexpr double kWidest = 1 << 24;
+// A plan or a start takes about 15 ms a layer, and the deepest published decoder has 1,000 layers
+// (DeepNet, https://arxiv.org/abs/2203.00555).
+inline constexpr double kMaxLayers = 1000;
 
 // The fields take pointers to members of C, its own or inherited.
 template <class C>
@@ -85,7 +88,7 @@ Fields stream_fields() {
   using Count = std::int64_t;
   return {
       field<C, Count>("dim", &C::dim, "width of the residual stream", {.minimum = 1, .maximum = 1 << 20}),
-      field<C, Count>("n_layers", &C::n_layers, "transformer blocks", {.minimum = 1, .maximum = 10000}),
+      field<C, Count>("n_layers", &C::n_layers, "transformer blocks", {.minimum = 1, .maximum = kMaxLayers}),
       field<C, Count>("vocab_size", &C::vocab_size, "rows of the token embedding",
                       {.minimum = 1, .maximum = kWidest}),
       field<C, double>("norm_eps", &C::norm_eps, "added to the mean square in RMSNorm",
