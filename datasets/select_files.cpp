@@ -130,15 +130,18 @@ class EntryFiles {
   void choose() {
     if (binary_.bytes > total_ / 2) fail_binary();
     const std::int64_t data = bytes_of(data_);
-    if (data_.empty() ? json_.files == 0 || text_.bytes > 0 : text_.bytes > data) return choose_text();
+    if (data_.empty() ? text_.bytes >= json_.bytes : text_.bytes > data) return choose_text();
     if (data_.empty()) return keep([](FileFormat format) { return format == FileFormat::json; });
     if (data_.size() > 1) fail_mixed();
     keep(is_data);
   }
 
   void choose_text() {
-    for (SourceFile& file : found_.files)
-      if (is_text_like(file.as.format)) file.as.format = FileFormat::text;
+    for (SourceFile& file : found_.files) {
+      if (!is_text_like(file.as.format)) continue;
+      as_text_[name_of(file.as.format)].add(file.id, 0);
+      file.as.format = FileFormat::text;
+    }
     keep([](FileFormat format) { return is_read(format) || format == FileFormat::binary; });
   }
 
@@ -162,6 +165,11 @@ class EntryFiles {
     if (!left_out_.empty())
       selected_.notes.push_back(
           fmt::format("{}: files read: {}; left out: {}", entry_, found_.files.size(), listed(left_out_)));
+    if (!as_text_.empty())
+      selected_.notes.push_back(
+          fmt::format("{}: most of it is text, so these are read as text, too: {}. Name the other files, or a "
+                      "glob, to leave them out",
+                      entry_, listed(as_text_)));
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -211,7 +219,7 @@ class EntryFiles {
   SelectedFiles& selected_;
   FoundFiles found_;
   std::int64_t total_ = 0;  // bytes
-  FormatCounts data_, left_out_;
+  FormatCounts data_, left_out_, as_text_;
   FormatCount text_, json_, binary_;
 };
 

@@ -6,8 +6,9 @@
 //   results of Dataset.map (cache-*.arrow beside a state.json).
 // - Files of several data formats are an error that asks for one of them.
 // - Where text files have more bytes than the data, the folder is a corpus of text: every text file
-//   is a document, CSV and JSON too, and JSON lines and token files in it are read as such. README,
-//   LICENSE and the like do not count as text here.
+//   is a document, CSV and JSON too, which the notes say, and JSON lines and token files in it are
+//   read as such. README, LICENSE and the like do not count as text here. JSON without documents
+//   counts as data if there is no other.
 // - An empty file is of no data format.
 // - Binary files that are more than half of the bytes are an error.
 #pragma once
@@ -24,7 +25,8 @@ namespace rondo {
 struct SelectedFiles {
   std::vector<SourceFile> files;  // recognised; of the formats that are read
   std::int64_t skipped_hidden = 0, skipped_special = 0, skipped_binary = 0;
-  std::vector<std::string> notes{};     // what is left out, one line per entry of the path
+  // What is left out, and what is read as text though it is data: lines for each entry of the path.
+  std::vector<std::string> notes{};
   std::vector<std::string> warnings{};  // files that are listed twice
 };
 

@@ -161,6 +161,15 @@ TEST_CASE("an empty file is of no data format, whatever its name is") {
   CHECK(ids(folder.path("t")) == Names{"a.txt"});
 }
 
+TEST_CASE("JSON without text that is more than the text beside it is refused, not trained on as prose") {
+  const TempFolder folder;
+  const std::string json = folder.write("d/data.json", "{\"rows\": [" + std::string(400, '1') + "]}");
+  folder.write("d/notes.txt", std::string(300, 'n'));
+  CHECK_THAT(refusal(folder.path("d")), ContainsSubstring(json + ": JSON is not supported"));
+  folder.write("d/more.txt", std::string(300, 'm'));
+  CHECK(ids(folder.path("d")) == Names{"data.json", "more.txt", "notes.txt"});
+}
+
 TEST_CASE("a file that is compressed twice is refused by name") {
   const TempFolder folder;
   for (const Compressor& kind : compressors()) {
@@ -184,7 +193,12 @@ TEST_CASE("a folder of text files is a corpus, with small files of other formats
   const SelectedFiles selected = select_files(folder.path("d"), "text");
   CHECK(ids(selected) == Names{"README.md", "a.txt", "icon.ico", "list.json", "log.json", "package.json",
                                "src/main.c", "table.csv"});
-  CHECK(selected.notes == Names{folder.path("d") + ": files read: 8; left out: 1 zip archive (part.zip)"});
+  CHECK(selected.notes ==
+        Names{folder.path("d") + ": files read: 8; left out: 1 zip archive (part.zip)",
+              folder.path("d") +
+                  ": most of it is text, so these are read as text, too: 1 CSV (table.csv), 1 JSON "
+                  "(package.json), 1 JSON array (list.json), 1 JSONL (log.json). Name the other "
+                  "files, or a glob, to leave them out"});
   const auto source = open_source(folder.path("d"), ByteTokenizer());
   CHECK(source->documents() == 7);
   CHECK(source->counts().skipped_binary == 1);
