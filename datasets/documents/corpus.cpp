@@ -198,7 +198,7 @@ void Corpus::index_separated(std::uint32_t file, std::string_view id) {
 }
 
 void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
-  constexpr std::size_t kChunkBytes = std::size_t{4} << 20, kMaxLineBytes = std::size_t{1} << 30;
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20, kMaxLineBytes = std::size_t{256} << 20;
   reader_.open(file);
   std::string buffer;       // starts at the beginning of a line
   std::int64_t offset = 0;  // of the buffer in the file
@@ -210,6 +210,10 @@ void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
     last = buffer.size() < kept + kChunkBytes;
     std::size_t begin = 0;
     for (std::size_t searched = kept; begin < buffer.size(); searched = begin) {
+      if (buffer[begin] == '\n') {  // an empty line, of which there may be very many
+        ++begin, ++number;
+        continue;
+      }
       std::size_t end = buffer.find('\n', searched);
       if (end == std::string::npos && !last) break;
       end = std::min(end, buffer.size());
@@ -219,9 +223,11 @@ void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
     }
     begin = std::min(begin, buffer.size());
     if (buffer.size() - begin > kMaxLineBytes)
-      throw Error(ExitCode::data,
-                  fmt::format("{}: line {} has more than 1 GiB; a document of JSONL is a line",
-                              files_[file].path, number));
+      fail(fmt::format(
+          "{}: line {} has more than 256 MiB. A document of JSONL is a line; divide it into several",
+          files_[file].path, number));
+    // Growth by doubling would need the old and the new buffer at once.
+    if (buffer.size() - begin > kMaxLineBytes / 4) buffer.reserve(kMaxLineBytes + 2 * kChunkBytes);
     buffer.erase(0, begin);
     offset += static_cast<std::int64_t>(begin);
   }

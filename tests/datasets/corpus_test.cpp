@@ -1,5 +1,8 @@
 #include "datasets/documents/corpus.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
@@ -138,6 +141,32 @@ TEST_CASE("a JSONL file that changed in place after it was opened is an error th
     CHECK_THAT(data_error([&] { corpus.read(corpus.documents()[0], 0, 3); }),
                ContainsSubstring(path + ": changed while in use"));
   }
+}
+
+TEST_CASE("empty lines are counted, also millions of them") {
+  TempFolder folder;
+  const std::string many((5 << 20) + 3, '\n');  // more than a chunk
+  const std::string path =
+      folder.write("a.jsonl", many + "{\"text\": \"one\"}\n" + many + "\r\n{\"text\": 2}\n");
+  CHECK_THAT(open_error(path), ContainsSubstring(fmt::format("{}:{}:", path, 2 * many.size() + 3)));
+  const Corpus corpus({{.path = path, .id = "a.jsonl"}}, "text", OnBadRecord::skip);
+  REQUIRE(corpus.documents().size() == 1);
+  CHECK(corpus.documents()[0].id_hash == stable_hash(fmt::format("a.jsonl:{}", many.size() + 1)));
+}
+
+TEST_CASE(
+    "a line that is too long is refused by its number, and takes little more than the limit of memory") {
+  const auto peak_bytes = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss * 1024;
+  };
+  TempFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"one\"}\n");
+  std::filesystem::resize_file(path, std::uintmax_t{4} << 30);
+  const std::int64_t before = peak_bytes();
+  CHECK_THAT(open_error(path), ContainsSubstring(path + ": line 2 has more than 256 MiB"));
+  CHECK(peak_bytes() - before < 320 << 20);
 }
 
 TEST_CASE("a packed corpus has the documents of its list") {
