@@ -73,6 +73,22 @@ std::string describe_collectives(const std::string& text_of_first, const std::st
       text_at(in_b, b.end()));
 }
 
+void compare_finished(bool finished, const std::string& checkpoints, ProcessGroups& groups) {
+  const std::vector<std::int64_t> all = groups.all_gather(finished ? 1 : 0);
+  const auto odd = first_mismatch(all, /*block=*/0);
+  if (!odd) return;
+  const std::string here =
+      fmt::format("rank {} on {} finds in {}", groups.rank(), read_machine().hostname, checkpoints);
+  const std::string first = groups.broadcast_text("finished/first", here, odd->first);
+  const std::string other = groups.broadcast_text("finished/other", here, odd->rank);
+  const bool first_finished = all[static_cast<std::size_t>(odd->first)] != 0;
+  throw Error(
+      ExitCode::checkpoint,
+      fmt::format("ranks do not agree whether a step is left: {} that all are done, and {} that they are "
+                  "not. Mount the folder of the checkpoints on every host, at the same path",
+                  first_finished ? first : other, first_finished ? other : first));
+}
+
 void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups) {
   if (const auto odd = groups.first_other_text("settings", fmt::format("{}", fmt::join(settings, "\n"))))
     throw Error(ExitCode::config, describe_settings(odd->text_of_first, odd->text, odd->rank));

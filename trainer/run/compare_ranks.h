@@ -1,7 +1,8 @@
-// Compares settings and collectives of all ranks as soon as they have joined. Ranks with different
-// settings would train together and compute wrong numbers. Ranks with different collectives would
-// wait for each other for ever. All ranks call both functions, and all throw the same text. Each
-// function exchanges one hash, and texts only if hashes differ.
+// Compares what ranks found, their settings and their collectives as soon as they have joined.
+// Ranks with different settings would train together and compute wrong numbers. Ranks with
+// different collectives would wait for each other for ever, and so would ranks without steps left.
+// All ranks call these functions, and all throw the same text. Each function exchanges one number,
+// and texts only if these differ.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,10 @@ namespace rondo {
 // Returns one line per key, "optimizer.lr = 0.0008", followed by the lines `more`. Omits settings
 // that may differ between nodes: the section [job], and paths outside of the run folder.
 std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more);
+
+// `finished`: whether this rank finds in `checkpoints`, a folder, that all steps are done. Throws
+// Error(checkpoint) with two ranks, their hosts and folders if only some ranks do.
+void compare_finished(bool finished, const std::string& checkpoints, ProcessGroups& groups);
 
 // Throws Error(config) that names the first differing lines, with the values of rank 0 and of
 // another rank.

@@ -167,6 +167,13 @@ void compile(Run& run, const Telemetry& telemetry) {
   telemetry(&Report::log_compiled, *run.program);
 }
 
+void join_ranks(Run& run, bool finished) {
+  run.groups = std::make_unique<ProcessGroups>(run.environment, run.layout.mesh.group(kAllAxes).name,
+                                               std::chrono::seconds(run.config.comm.init_timeout_seconds),
+                                               run.device.device);
+  compare_finished(finished, checkpoint_root(run.config).string(), *run.groups);
+}
+
 void init_process_groups(Run& run, const Telemetry& telemetry) {
   const JobConfig& config = run.config;
   const int rank = run.environment.rank;
@@ -179,9 +186,7 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
     if (!settings.empty()) telemetry.info("recorded collectives: " + settings);
   }
   comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));
-  run.groups = std::make_unique<ProcessGroups>(run.environment, run.layout.mesh.group(kAllAxes).name,
-                                               std::chrono::seconds(config.comm.init_timeout_seconds),
-                                               run.device.device);
+  join_ranks(run, /*finished=*/false);
   compare_settings(run.settings(), *run.groups);
   agree_on_repeats(run, telemetry);
   refuse_excess(run, telemetry);

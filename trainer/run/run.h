@@ -67,8 +67,11 @@ struct Run {
 void open(Run& run);
 // Traces and compiles the step.
 void compile(Run& run, const Telemetry& telemetry);
+// Joins the other ranks. `finished`: whether this rank finds that all steps are done. Throws
+// Error(peer), or Error(checkpoint) if other ranks find something else.
+void join_ranks(Run& run, bool finished);
 // Joins the other ranks, and compares settings and collectives with theirs before it creates
-// further groups. Throws Error(config), Error(graph) or Error(peer).
+// further groups. Throws as join_ranks, Error(config) or Error(graph).
 void init_process_groups(Run& run, const Telemetry& telemetry);
 // Initialises the weights and binds the executors to the state. `on_hang` is called from a separate
 // thread when a step makes no progress.

@@ -34,6 +34,7 @@ bool Saves::accept_start() {
                     "choose another job.dump_folder",
                     *start_.done));
   if (start_.finished) {
+    join_ranks(run_, /*finished=*/true);
     telemetry_.info(
         fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; raise "
                     "training.steps to continue",

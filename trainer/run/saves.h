@@ -22,8 +22,8 @@ class Saves {
   Saves(Run& run, const Telemetry& telemetry) : run_(run), telemetry_(telemetry) {}
 
   // Checks what the run would start from, and throws what `restore` would throw. After that the run
-  // folder and the checkpoint folder become this run's. Returns false if all steps were done
-  // before; then nothing has changed.
+  // folder and the checkpoint folder become this run's. Returns false if all ranks find that all
+  // steps were done before; then nothing has changed.
   bool accept_start();
   // Returns what the run starts with. REQUIRES: accept_start().
   const Start& start() const { return start_; }
