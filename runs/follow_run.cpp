@@ -43,10 +43,7 @@ const RunRecord& RunFollower::look() {
                             [&](std::string_view line, std::int64_t number) {
                               record_.log.steps.add(parse_step(line, metrics_.file, number, &step_));
                             }) &&
-                    read_on(events_, [&](std::string_view line, std::int64_t) {
-                      if (auto event = json_object(line); !event.is_null())
-                        record_.events.push_back(std::move(event));
-                    });
+                    read_on(events_, [&](std::string_view line, std::int64_t) { record_.add_event(line); });
   if (!same) {
     begin();
     return look();

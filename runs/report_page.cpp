@@ -126,8 +126,8 @@ ordered_json environment_json(const RunRecord& run) {
 
 // Returns the last loads, one row per router; null without experts.
 ordered_json experts_json(const RunRecord& run) {
-  if (run.expert_loads.empty()) return nullptr;
-  const ordered_json& last = run.expert_loads.back();
+  const ordered_json& last = run.expert_load;
+  if (last.is_null()) return nullptr;
   const auto loads = last.find("tokens_per_expert");
   if (loads == last.end() || !loads->is_object()) return nullptr;
   ordered_json rows = ordered_json::array();

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <functional>
 
 #include "support/files/file_lines.h"
 #include "support/machine/machine.h"
@@ -19,14 +21,29 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-std::vector<ordered_json> objects_in(const fs::path& path) {
-  std::vector<ordered_json> objects;
+void for_each_line(const fs::path& path, const std::function<void(std::string_view)>& take) {
   std::error_code missing;
-  if (!fs::exists(path, missing)) return objects;
+  if (!fs::exists(path, missing)) return;
   FileLines file(path, FileUse::data);
-  while (const auto line = file.next())
-    if (ordered_json value = json_object(*line); !value.is_null()) objects.push_back(std::move(value));
-  return objects;
+  while (const auto line = file.next()) take(*line);
+}
+
+// Returns the last line that is an object; null without one. Parses the last few lines alone.
+ordered_json last_object_in(const fs::path& path) {
+  constexpr std::size_t kParsed = 4;  // the last line may be cut
+  std::deque<std::string> lines;
+  for_each_line(path, [&](std::string_view line) {
+    if (lines.size() == kParsed) lines.pop_front();
+    lines.emplace_back(line);
+  });
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line)
+    if (ordered_json value = json_object(*line); !value.is_null()) return value;
+  return nullptr;
+}
+
+bool is_repeated(const ordered_json& event) {
+  const ordered_json name = event.value("event", ordered_json(nullptr));
+  return name == "validation" || name == "checkpoint" || name == "warning";
 }
 
 ordered_json printable_json(const ordered_json& value) {
@@ -57,6 +74,16 @@ ordered_json json_object_in(const fs::path& path) {
 std::string text_of_json(const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+void RunRecord::add_event(std::string_view line) {
+  ordered_json added = json_object(line);
+  if (added.is_null()) return;
+  events.push_back(std::move(added));
+  if (events.size() <= kMaxEvents) return;
+  const auto half = events.begin() + kMaxEvents / 2;
+  const auto kept = std::remove_if(events.begin(), half, is_repeated);
+  events.erase(kept == half ? events.begin() : kept, half);
 }
 
 std::string RunRecord::state() const {
@@ -101,11 +128,13 @@ std::string RunRecord::executor() const {
 }
 
 RunRecord read_record(const fs::path& folder) {
-  return {.log = read_run(folder, CutLine::left_out),
-          .events = objects_in(folder / "events.jsonl"),
-          .expert_loads = objects_in(folder / "expert_load.jsonl"),
-          .environment = json_object_in(folder / "env.json"),
-          .exit = json_object_in(folder / "exit.json")};
+  RunRecord record{.log = read_run(folder, CutLine::left_out),
+                   .events = {},
+                   .expert_load = last_object_in(folder / "expert_load.jsonl"),
+                   .environment = json_object_in(folder / "env.json"),
+                   .exit = json_object_in(folder / "exit.json")};
+  for_each_line(folder / "events.jsonl", [&](std::string_view line) { record.add_event(line); });
+  return record;
 }
 
 std::vector<std::string> short_names(const std::vector<RunRecord>& runs) {

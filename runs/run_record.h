@@ -14,10 +14,16 @@ namespace rondo {
 
 struct RunRecord {
   RunLog log;
-  std::vector<nlohmann::ordered_json> events;  // from events.jsonl; lines that are not objects are left out
-  std::vector<nlohmann::ordered_json> expert_loads;  // from expert_load.jsonl
-  nlohmann::ordered_json environment;                // from env.json; null without it
-  nlohmann::ordered_json exit;                       // from exit.json; null without it
+  // From events.jsonl; lines that are not objects are left out. Of very many events, the earliest are
+  // left out, and first of all those that a run repeats.
+  std::vector<nlohmann::ordered_json> events;
+  nlohmann::ordered_json expert_load;  // the last of expert_load.jsonl; null without one
+  nlohmann::ordered_json environment;  // from env.json; null without it
+  nlohmann::ordered_json exit;         // from exit.json; null without it
+
+  static constexpr std::size_t kMaxEvents = 2000;
+  // Adds a line of events.jsonl.
+  void add_event(std::string_view line);
 
   // Returns "finished", "ended with 8: step 7: loss is not finite ...", "running", or "killed" for
   // a run of this machine whose rank 0 is gone without an exit.json.

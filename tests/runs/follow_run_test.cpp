@@ -44,6 +44,28 @@ TEST_CASE("a followed run reads each line once, and a half written line when it 
   CHECK(follower.look().events.size() == 1);
 }
 
+TEST_CASE("of very many events the first of a run and the last ones are kept, in bounded memory") {
+  const Scratch scratch;
+  write_run(scratch / "run", steps(1, 5));
+  std::string events = "{\"event\":\"start\",\"ranks\":2}\n";
+  for (std::size_t step = 1; step <= 3 * RunRecord::kMaxEvents; ++step)
+    events += fmt::format("{{\"event\":\"validation\",\"step\":{},\"loss\":1.5}}\n", step);
+  write_text(scratch / "run/events.jsonl", events);
+  RunFollower follower(scratch / "run");
+  for (const RunRecord& run : {read_record(scratch / "run"), follower.look()}) {
+    CHECK(run.events.size() <= RunRecord::kMaxEvents);
+    CHECK(run.events.front()["event"] == "start");
+    CHECK(run.event("validation")["step"] == 3 * RunRecord::kMaxEvents);
+  }
+  std::string starts;
+  for (std::size_t i = 1; i <= 2 * RunRecord::kMaxEvents; ++i)
+    starts += fmt::format("{{\"event\":\"start\",\"ranks\":{}}}\n", i);
+  write_text(scratch / "run/events.jsonl", starts);
+  const RunRecord many = read_record(scratch / "run");
+  CHECK(many.events.size() <= RunRecord::kMaxEvents);
+  CHECK(many.event("start")["ranks"] == 2 * RunRecord::kMaxEvents);
+}
+
 TEST_CASE("a new run in the folder is followed from its beginning") {
   const Scratch scratch;
   write_run(scratch / "run", steps(1, 5));

@@ -150,6 +150,7 @@ TEST_CASE("events are sentences with their step; without the fields of one, they
         "saved step 40 (full): 1.0 MiB in 2 s; training waited 1 s");
   CHECK(sentence(R"({"event":"checkpoint_failed","step":40,"reason":"no space"})") ==
         "step 40 was not saved: no space");
+  CHECK(sentence(R"({"event":"warning","text":"the disk is slow"})") == "warning: the disk is slow");
   CHECK(sentence(R"({"event":"held_up","culprit":{"rank":3,"text":"rank 3 waits"}})") == "rank 3 waits");
   CHECK(sentence(R"({"event":"held_up","culprit":[3]})") == "held_up: ");
   CHECK(sentence(R"({"event":"checkpoint","kind":"full","free_bytes":2048})") ==
