@@ -12,6 +12,7 @@
 
 #include "checkpoint/files.h"
 #include "support/error.h"
+#include "support/files/hub_advice.h"
 #include "support/printable.h"
 #include "support/text/numbers.h"
 
@@ -67,7 +68,8 @@ bool has_mark(const fs::path& folder) { return facts_of(folder / kCommittedFile)
 
 Manifest read_committed(const fs::path& folder) {
   if (!facts_of(folder))
-    throw Error(ExitCode::checkpoint, fmt::format("there is no checkpoint {}", folder.string()));
+    throw Error(ExitCode::checkpoint,
+                fmt::format("there is no checkpoint {}{}", folder.string(), hub_advice(folder)));
   if (!has_mark(folder))
     throw Error(ExitCode::checkpoint, fmt::format("{} is not a committed checkpoint: it has no {}",
                                                   folder.string(), kCommittedFile));

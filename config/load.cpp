@@ -25,7 +25,6 @@
 #include "launch/options.h"
 #include "models/parts/model_spec.h"
 #include "support/error.h"
-#include "support/files/hub_advice.h"
 #include "support/text/nearest.h"
 
 namespace rondo {
@@ -174,8 +173,7 @@ class Loader {
 
   // Clears model.hf_config: the resolved file has all sizes instead.
   void take_hugging_face_model() {
-    const std::filesystem::path given = std::exchange(config_.model.hf_config, "");
-    std::filesystem::path file = given;
+    std::filesystem::path file = std::exchange(config_.model.hf_config, "");
     if (std::filesystem::is_directory(file)) file /= "config.json";
     const Assignment& named = origins_.assigned.at("model.hf_config");
     const auto counts = [&](const char* key) {  // a flag wins over a file
@@ -189,7 +187,7 @@ class Loader {
     try {
       read = hugging_face::read_config(file).config;
     } catch (const Error& error) {
-      report(named, std::string(error.what()) + hub_advice(given));
+      report(named, error.what());
       return choose_model();
     }
     if (counts("model.name") && config_.model.name != read.model)

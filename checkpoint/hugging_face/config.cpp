@@ -16,6 +16,7 @@
 #include "checkpoint/hugging_face/fp8_blocks.h"
 #include "models/hugging_face/model_type.h"
 #include "support/error.h"
+#include "support/files/hub_advice.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -218,6 +219,12 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
 }
 
 ReadConfig read_config(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    const std::filesystem::path named = file.filename() == kConfig ? file.parent_path() : file;
+    if (const std::string advice = hub_advice(named); !advice.empty())
+      throw Error(ExitCode::checkpoint, fmt::format("{}: no such file or folder{}", named.string(), advice));
+  }
   return parse_config(read_small_file(file), file.string());
 }
 

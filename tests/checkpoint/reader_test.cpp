@@ -149,6 +149,8 @@ TEST_CASE("a folder that is not a committed checkpoint cannot be opened") {
   const Scratch scratch;
   CHECK(error_of([&] { Reader reader(scratch / "none"); }) ==
         "5: there is no checkpoint " + (scratch / "none").string());
+  CHECK_THAT(error_of([] { Reader reader("Qwen/Qwen3-0.6B"); }),
+             ContainsSubstring("5: there is no checkpoint Qwen/Qwen3-0.6B; nothing is fetched"));
 }
 
 }  // namespace rondo::checkpoint

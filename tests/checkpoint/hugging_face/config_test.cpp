@@ -271,6 +271,11 @@ TEST_CASE("a file that is not a JSON object is refused with its path") {
   must_say("{\"a\": 1e999}", ": is not JSON: number overflow parsing '1e999'");
   must_say(std::string("{}\0", 3), ": is not JSON: it has a NUL");
   CHECK(problem("{}") == "config.json: this model cannot be taken:\n  model_type is missing");
+  for (const char* hub : {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B/config.json"})
+    CHECK_THAT(
+        error_of([&] { read_config(hub); }),
+        ContainsSubstring("Qwen/Qwen3-0.6B: no such file or folder; nothing is fetched from the Hugging "
+                          "Face Hub: `hf download Qwen/Qwen3-0.6B --local-dir Qwen/Qwen3-0.6B`"));
   CHECK_THAT(error_of([] { read_config("/no/such/config.json"); }),
              ContainsSubstring("cannot open /no/such/config.json: No such file or directory"));
 }
