@@ -166,10 +166,10 @@ class EntryFiles {
       selected_.notes.push_back(
           fmt::format("{}: files read: {}; left out: {}", entry_, found_.files.size(), listed(left_out_)));
     if (!as_text_.empty())
-      selected_.notes.push_back(
-          fmt::format("{}: most of it is text, so these are read as text, too: {}. Name the other files, or a "
-                      "glob, to leave them out",
-                      entry_, listed(as_text_)));
+      selected_.notes.push_back(fmt::format(
+          "{}: most of it is text, so these are read as text, too: {}. Name the other files, or a "
+          "glob, to leave them out",
+          entry_, listed(as_text_)));
   }
 
   [[noreturn]] void fail(const std::string& what) const {

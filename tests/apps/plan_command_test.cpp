@@ -300,7 +300,8 @@ struct Mistake {
 TEST_CASE("a mistake is one line and its own exit code") {
   const Mistake mistake = GENERATE(
       Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
-      Mistake{"--world 8 --model.n_layers=1001", 3, "--model.n_layers=1001: must be at least 1 and at most 1000"},
+      Mistake{"--world 8 --model.n_layers=1001", 3,
+              "--model.n_layers=1001: must be at least 1 and at most 1000"},
       Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
               "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
       Mistake{"--world 8 --training.global_batch_size=12", 3,
