@@ -15,8 +15,8 @@
 #include "support/files/temporary_folder.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"
-#include "support/still_working.h"
 #include "support/stopwatch.h"
+#include "support/watch/still_working.h"
 
 namespace rondo {
 namespace {

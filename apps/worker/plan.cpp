@@ -10,7 +10,7 @@
 #include "plan/plan_json.h"
 #include "plan/plan_text.h"
 #include "support/files/atomic_file.h"
-#include "support/still_working.h"
+#include "support/watch/still_working.h"
 
 namespace rondo {
 namespace {

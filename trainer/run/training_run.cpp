@@ -11,10 +11,10 @@
 #include "compiler/execute/cpu_memory.h"
 #include "config/load.h"
 #include "support/crash_report.h"
-#include "support/deadline.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
+#include "support/watch/deadline.h"
 #include "support/watch/progress.h"
 #include "trainer/observe/comm_trace.h"
 

@@ -1,4 +1,4 @@
-#include "support/deadline.h"
+#include "support/watch/deadline.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

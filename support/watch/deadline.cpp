@@ -1,4 +1,4 @@
-#include "support/deadline.h"
+#include "support/watch/deadline.h"
 
 namespace rondo {
 

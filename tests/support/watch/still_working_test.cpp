@@ -1,4 +1,4 @@
-#include "support/still_working.h"
+#include "support/watch/still_working.h"
 
 #include <unistd.h>
 
