@@ -239,7 +239,8 @@ TEST_CASE("rondo prove says what it proves before the first layout runs, also wh
   const ProgramResult killed = run_program(
       {"/bin/sh", "-c", script, kRondo, RONDO_SOURCE_DIR "/configs/llama3_debug.toml", place / "out"},
       kRunTimeout_ms);
-  CHECK_THAT(killed.output, ContainsSubstring("small model: n_layers 2") && !ContainsSubstring("equal one rank"));
+  CHECK_THAT(killed.output,
+             ContainsSubstring("small model: n_layers 2") && !ContainsSubstring("equal one rank"));
 }
 
 }  // namespace

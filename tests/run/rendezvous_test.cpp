@@ -1,5 +1,6 @@
 // Tests the rendezvous of ranks without the launcher, and the message of each rank if it fails.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <future>
 
@@ -44,6 +45,31 @@ TEST_CASE("ranks started with torchrun's variables have the bits of launched ran
   const ProgramResult compared = place.compare("by variables", "launched");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
+}
+
+TEST_CASE(
+    "ranks that do not all find a finished run's checkpoints all end with 5, and name both hosts and "
+    "folders") {
+  const Place place;
+  const Words saving = {"--training.steps=2", "--checkpoint.enable=true", "--checkpoint.interval=2"};
+  place.play(2, "run", saving);
+  const bool writer_is_blind = GENERATE(false, true);
+  const int port = free_port();
+  std::vector<std::future<ProgramResult>> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::async(std::launch::async, [&, rank] {
+      const bool is_blind = (rank == 0) == writer_is_blind;
+      return as_rank(rank, 2, "127.0.0.1", port, place.train(is_blind ? "not mounted" : "run", saving));
+    }));
+  for (auto& rank : ranks) {
+    const ProgramResult run = rank.get();
+    INFO(run.output);
+    CHECK(run.exit_code == 5);
+    CHECK_THAT(run.output,
+               ContainsSubstring(fmt::format("rank {} on ", writer_is_blind ? 1 : 0)) &&
+                   ContainsSubstring("/run/checkpoint that all are done, and rank ") &&
+                   ContainsSubstring("/not mounted/checkpoint that they are not. Mount the folder"));
+  }
 }
 
 TEST_CASE("one rank alone needs no launcher") {
