@@ -74,6 +74,11 @@ fs::path checkpoint_in(const fs::path& folder) {
   const checkpoint::Selection selection =
       checkpoint::newest_valid(checkpoint_root_of(folder), checkpoint::Depth::quick);
   if (selection.newest) return selection.newest->folder;
+  if (const auto file = config_file_of_run(folder); file && !read_config_of_run(*file).checkpoint.enable)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{}: the run saved nothing, since checkpoint.enable = false; train with "
+                            "--checkpoint.enable=true",
+                            folder.string()));
   throw Error(ExitCode::checkpoint,
               fmt::format("{} is not a Hugging Face folder (no config.json) and has no valid checkpoint{}",
                           folder.string(),

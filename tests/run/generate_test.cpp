@@ -84,6 +84,10 @@ TEST_CASE("eval has the loss of the run's validation, and a checkpoint generates
   refused({"generate", exported, "--prompt=a"}, 4,
           "has no file of a tokenizer; name the tokenizer with --tokenizer");
   refused({"generate", path(place / "corpus"), "--prompt=a"}, 5, "has no valid checkpoint");
+  write_text(place / "unsaved/config.toml", "[checkpoint]\nenable = false\n");
+  write_text(place / "unsaved/events.jsonl", "");
+  refused({"generate", path(place / "unsaved"), "--prompt=a"}, 5,
+          "the run saved nothing, since checkpoint.enable = false; train with --checkpoint.enable=true");
   refused({"eval", exported}, 2, "eval: --data is missing");
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
 }
