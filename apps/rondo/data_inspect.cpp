@@ -44,17 +44,41 @@ std::string shown_text(const Tokenizer& tokenizer, const std::vector<std::int64_
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Shows the first `most` documents. Without a tokenizer (nullptr) shows only ids.
+// `ids`: the first of `length`. Without a tokenizer (nullptr) shows only ids. `part`: which part of
+// the document; "": all of it.
+void show_document(std::int64_t document, std::int64_t length, const std::vector<std::int64_t>& ids,
+                   const Tokenizer* tokenizer, const std::string& part = "") {
+  const std::int64_t shown = std::min(length, kShownTokens);
+  row(fmt::format("document {}", document).c_str(),
+      fmt::format("{} tokens{}: {}{}", length, part, fmt::join(ids.begin(), ids.begin() + shown, " "),
+                  shown < length ? " ..." : ""));
+  if (tokenizer != nullptr) row("", shown_text(*tokenizer, ids) + (std::ssize(ids) < length ? " ..." : ""));
+}
+
+// Shows the first `most` documents.
 void show_documents(TokenSource& source, std::int64_t most, const Tokenizer* tokenizer) {
   std::vector<std::int64_t> ids;
   for (std::int64_t document = 0; document < std::min(most, source.documents()); ++document) {
-    const std::int64_t length = source.tokens(document), shown = std::min(length, kShownTokens);
+    const std::int64_t length = source.tokens(document);
     ids.resize(static_cast<std::size_t>(std::min(length, kShownText)));
     source.read(document, 0, std::ssize(ids), ids.data());
-    row(fmt::format("document {}", document).c_str(),
-        fmt::format("{} tokens: {}{}", length, fmt::join(ids.begin(), ids.begin() + shown, " "),
-                    shown < length ? " ..." : ""));
-    if (tokenizer != nullptr) row("", shown_text(*tokenizer, ids) + (std::ssize(ids) < length ? " ..." : ""));
+    show_document(document, length, ids, tokenizer);
+  }
+}
+
+// Shows the first `most` documents of text as a tokenizer encodes them.
+void show_documents(Corpus& corpus, std::int64_t most, const Tokenizer& tokenizer, const DocumentEnds& ends) {
+  std::vector<std::int32_t> encoded;
+  for (std::int64_t i = 0; i < std::min(most, std::ssize(corpus.documents())); ++i) {
+    const Document& document = corpus.documents()[static_cast<std::size_t>(i)];
+    encoded.clear();
+    if (ends.begin) encoded.push_back(*ends.begin);
+    const bool whole = document.bytes <= kScannedBytes;
+    tokenizer.encode(corpus.read(document, 0, std::min(document.bytes, kScannedBytes)), encoded);
+    if (ends.end && whole) encoded.push_back(*ends.end);
+    const std::int64_t length = std::ssize(encoded);
+    show_document(i, length, {encoded.begin(), encoded.begin() + std::min(length, kShownText)}, &tokenizer,
+                  whole ? "" : fmt::format(" in its first {} MiB", kScannedBytes >> 20));
   }
 }
 
@@ -160,7 +184,11 @@ std::int64_t inspect_text(const SourceFile& file, const InspectOptions& options)
   row("documents", fmt::to_string(source.documents()));
   row("bytes", fmt::to_string(bytes));
   show_ends(source.corpus(), *tokenizer, options);
-  show_documents(source, options.documents, &bytes_tokenizer);
+  if (is_bytes)
+    show_documents(source, options.documents, &bytes_tokenizer);
+  else
+    show_documents(source.corpus(), options.documents, *tokenizer,
+                   document_ends(options.text.ends, *tokenizer));
   return source.documents();
 }
 
@@ -180,8 +208,7 @@ int run_data_inspect(const Arguments& args) {
   flags.value("--documents", "N", flag::amount(&options.documents, 0),
               "number of documents to show (default 3)");
   flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
-              "tokenizer file or its folder: shows the text of token files, and what it puts between "
-              "documents of text");
+              "tokenizer file or its folder: shows the text of token files, and the tokens of text");
   options.text.add_to(flags);
   if (!flags.read(args)) return 0;
   std::map<std::string, std::int64_t> files;  // by format

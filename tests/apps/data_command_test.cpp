@@ -174,6 +174,13 @@ TEST_CASE(
              ContainsSubstring("  ends        " + line));
   CHECK_THAT(data({"tokenize", "--tokenizer", tokenizer, "--input", in, "--output", out}).output,
              ContainsSubstring("\ndocuments: " + line));
+  const auto first_document = [&](const std::string& file) {
+    const std::string text = data({"inspect", file, "--tokenizer", tokenizer}).output;
+    const std::size_t at = text.find("  document 0  ");
+    return at == text.npos ? "none in " + text : text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK_THAT(first_document(out), ContainsSubstring(" tokens: "));
+  CHECK(first_document(in) == first_document(out));
   CHECK_THAT(
       data({"inspect", out}).output,
       ContainsSubstring("  ends        text 11 (none, 11); text that spells a control token stays text (1 "
