@@ -46,8 +46,9 @@ struct Comparison {
   bool equal() const { return !first_difference && only_in_a.empty() && only_in_b.empty(); }
 };
 
-// Compares the runs of two folders; throws as read_run. Compares bits; any NaN equals any NaN. With a `tolerance`, loss and grad_norm may differ by this
-// relative amount, and hashes are not compared.
+// Compares the runs of two folders; throws as read_run. Compares bits; any NaN equals any NaN. With
+// a `tolerance`, loss and grad_norm may differ by this relative amount, and hashes are not
+// compared.
 Comparison compare_runs(const std::filesystem::path& a, const std::filesystem::path& b,
                         std::optional<double> tolerance);
 

@@ -1,5 +1,5 @@
-// The curves of a run in bounded memory. A group of neighbouring lines keeps the lowest, highest and
-// mean value of each quantity, so that no outlier is lost.
+// The curves of a run in bounded memory. A group of neighbouring lines keeps the lowest, highest
+// and mean value of each quantity, so that no outlier is lost.
 #pragma once
 
 #include <array>

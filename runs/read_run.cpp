@@ -122,9 +122,10 @@ std::vector<fs::path> run_folders(const std::vector<std::string>& paths, std::si
 
 RunLog read_run(const fs::path& folder, CutLine cut_line) {
   require_run_folder(folder);
-  RunLog log{folder, {}, read_config(folder / "config.toml")};
+  RunLog log{folder, {}, {}};
   StepReader reader(folder, cut_line);
   while (const auto line = reader.next()) log.steps.add(*line);
+  log.config = read_config(folder / "config.toml");
   return log;
 }
 

@@ -40,8 +40,8 @@ class StepReader {
   std::int64_t number_ = 0, step_ = -1;  // of the last line
 };
 
-// Reads a run, in bounded memory. Functions of this header throw Error(data), naming file and line, for what is
-// missing or cannot be read.
+// Reads a run, in bounded memory. Functions of this header throw Error(data), naming file and line,
+// for what is missing or cannot be read.
 RunLog read_run(const std::filesystem::path& folder, CutLine cut_line = CutLine::refused);
 
 // Returns the run folders of `paths`. Warns of each other path, which a pattern of the shell may

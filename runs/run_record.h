@@ -14,8 +14,8 @@ namespace rondo {
 
 struct RunRecord {
   RunLog log;
-  // From events.jsonl; lines that are not objects are left out. Of very many events, the earliest are
-  // left out, and first of all those that a run repeats.
+  // From events.jsonl; lines that are not objects are left out. Of very many events, the earliest
+  // are left out, and first of all those that a run repeats.
   std::vector<nlohmann::ordered_json> events;
   nlohmann::ordered_json expert_load;  // the last of expert_load.jsonl; null without one
   nlohmann::ordered_json environment;  // from env.json; null without it

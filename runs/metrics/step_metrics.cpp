@@ -1,6 +1,6 @@
 // Formats the line by hand, so that keys have a fixed order and doubles their shortest exact form.
-// The JSON library only reads. Logs may have millions of lines, so it builds no tree. A number always has a point or an exponent, since an integer would
-// lose the sign of zero.
+// The JSON library only reads. Logs may have millions of lines, so it builds no tree. A number
+// always has a point or an exponent, since an integer would lose the sign of zero.
 #include "runs/metrics/step_metrics.h"
 
 #include <fmt/format.h>

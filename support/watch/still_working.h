@@ -15,8 +15,8 @@ namespace rondo {
 
 class StillWorking {
  public:
-  // `what`: "planning". Writes a line to stderr after two seconds. A terminal's line is updated each
-  // second and removed by the destructor; elsewhere another line follows every ten seconds.
+  // `what`: "planning". Writes a line to stderr after two seconds. A terminal's line is updated
+  // each second and removed by the destructor; elsewhere another line follows every ten seconds.
   // `json`: a program reads the output, so only a terminal gets lines.
   StillWorking(std::string what, bool json) {
     if (!json || isatty(STDERR_FILENO) != 0)

@@ -339,7 +339,7 @@ TEST_CASE("damaged run folders are data errors whatever the bytes") {
 
 TEST_CASE("a deeply nested line is refused without harm") {
   const Scratch scratch;
-  write_text(scratch / "run/metrics.jsonl", std::string(1'000'000, '[') + "\n");
+  write_text(scratch / "run/metrics.jsonl", "{\"a\":" + std::string(1'000'000, '[') + "\n");
   CHECK_THAT(error_of([&] { read_run(scratch / "run"); }),
              ContainsSubstring("metrics.jsonl:1: nested deeper than 512"));
 }
