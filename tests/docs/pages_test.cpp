@@ -254,7 +254,7 @@ TEST_CASE("docs/plan.md shows plans side by side, and the picture that the comma
           .output;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);)
-    if (!line.empty()) must_have("docs/plan.md", line);
+    if (!line.empty() && !line.starts_with("planning, ")) must_have("docs/plan.md", line);
   CHECK(text_of(picture) == text_of(kRoot / "docs/pictures/plan_scaling.svg"));
   std::filesystem::remove(picture);
 }
