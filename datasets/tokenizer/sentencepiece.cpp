@@ -166,13 +166,12 @@ class Builder {
   }
 
   void add_byte(const std::string& text, std::int32_t id) {
-    for (int value = 0; value < 256; ++value)
-      if (text == fmt::format("<0x{:02X}>", value)) {
-        file_.model.byte_ids[value] = id;
-        if (value < 0x80) byte_characters_.emplace(std::string(1, static_cast<char>(value)), id);
-        return;
-      }
-    refuse(id, "has the type BYTE, so it must be <0x00> to <0xFF>");
+    const std::string bytes = bytes_of(model_.pieces[id]);
+    const auto value = static_cast<unsigned char>(bytes.front());
+    if (text != fmt::format("<0x{:02X}>", value))
+      return refuse(id, "has the type BYTE, so it must be <0x00> to <0xFF>");
+    file_.model.byte_ids[value] = id;
+    if (value < 0x80) byte_characters_.emplace(bytes, id);
   }
 
   std::string bytes_of(const Piece& piece) const {
