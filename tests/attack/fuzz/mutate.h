@@ -22,4 +22,11 @@ std::string mutate(std::string text, std::string_view other, Random& random);
 // out is JSON. Of JSON lines, one line. A text that is neither is mutated as bytes.
 std::string mutate_json(const std::string& text, std::string_view other, Random& random);
 
+// Returns whether the bytes are fields of protobuf's wire format, without groups.
+bool is_protobuf(std::string_view message);
+
+// The same for protobuf: one to three fields, of the message or of one within it, are changed,
+// removed, doubled or moved, and the lengths around them are right. REQUIRES is_protobuf(message).
+std::string mutate_protobuf(std::string_view message, Random& random);
+
 }  // namespace rondo::attack

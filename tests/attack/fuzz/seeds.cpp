@@ -56,16 +56,17 @@ void Seeds::add(const std::string& text, const fs::path& file) {
   using nlohmann::json;
   const bool is_json = json::accept(text) || json::accept(text.substr(0, text.find('\n')));
   if (reads_files_) write(file, text);
-  seeds_.push_back({text, reads_files_ ? file : fs::path(), is_json});
+  seeds_.push_back({text, reads_files_ ? file : fs::path(), is_json, !is_json && is_protobuf(text)});
 }
 
 Input Seeds::make(std::uint64_t seed, std::uint64_t number) const {
   Random random(seed * 0x9e3779b97f4a7c15 + number);
   const Seed& chosen = seeds_[random() % seeds_.size()];
   const Seed& other = seeds_[random() % seeds_.size()];
-  const bool by_value = chosen.is_json && random() % 2 == 0;
-  std::string text =
-      by_value ? mutate_json(chosen.text, other.text, random) : mutate(chosen.text, other.text, random);
+  const bool has_values = chosen.is_json || chosen.is_protobuf, by_value = has_values && random() % 2 == 0;
+  std::string text = !by_value        ? mutate(chosen.text, other.text, random)
+                     : chosen.is_json ? mutate_json(chosen.text, other.text, random)
+                                      : mutate_protobuf(chosen.text, random);
   text.resize(std::min(text.size(), kLongestMutant));
   return {std::move(text), number, chosen.file};
 }

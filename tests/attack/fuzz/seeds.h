@@ -25,6 +25,7 @@ class Seeds {
     std::string text;
     std::filesystem::path file;  // in the work folder; empty: of a text
     bool is_json = false;        // or JSON lines
+    bool is_protobuf = false;
   };
   void add(const std::string& text, const std::filesystem::path& file);
   void add_file(const std::filesystem::path& from, const std::filesystem::path& folder);
