@@ -1,8 +1,12 @@
-"""Folders in the structure of the hub's, through a whole run: python3 hub_folders.py RONDO.
+"""Folders in the structure of the hub's, through a whole run: python3 hub_folders.py RONDO [PACKAGES...].
 
 Each listed model with random weights in a folder as it is published: config.json as transformers 4 writes it, the
 weights in their published format, tokenizer.json. Rondo takes model, tokenizer and weights from the folder, trains two
 steps and exports. transformers must read the export without additions, and compute the logits and ids that Rondo does.
+So must the transformers of each folder in PACKAGES, which another version fills:
+
+    pip install --target /tmp/transformers_4 --no-deps transformers==4.57.3 tokenizers==0.22.1 huggingface_hub==0.36.0 \\
+        requests urllib3 certifi charset-normalizer
 """
 import json
 import os
@@ -20,8 +24,8 @@ import qwen3_moe_parity
 import qwen3_parity
 import torch
 from safetensors.torch import load_file, save_file
+from read_export import ids_of, logits_of
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "datasets" / "tokenizer"))
 from against_tokenizers import DEEPSEEK_V3, LLAMA3, O200K, regexes, splits  # noqa: E402
@@ -96,11 +100,21 @@ def publish(name, folder):
     return how.get("quantized", False)
 
 
-def run(*command):
+def run(*command, **variables):
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **variables})
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+def read_with(packages, folder):
+    """Returns the ids and logits of another version of transformers."""
+    (folder / "read.txt").write_text(TEXT, encoding="utf-8")
+    run(sys.executable, pathlib.Path(__file__).with_name("read_export.py"), folder / "run" / "checkpoint" / "step-2-hf",
+        folder / "export", folder / "read.txt", folder / "theirs.safetensors",
+        PYTHONPATH=os.pathsep.join([packages, os.environ["PYTHONPATH"]]))
+    theirs = load_file(folder / "theirs.safetensors")
+    return theirs["ids"].tolist(), theirs["logits"]
 
 
 def check(rondo, name, folder):
@@ -126,19 +140,15 @@ enable = false
 """)
     run(rondo, "train", folder / "run.toml", "--job.device=cpu", f"--job.dump_folder={folder / 'run'}")
     export = folder / "run" / "checkpoint" / "step-2-hf"
-    model, report = AutoModelForCausalLM.from_pretrained(export, dtype=torch.float32, attn_implementation="eager",
-                                                         output_loading_info=True, **MODELS[name][0].options)
-    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
-        assert not report.get(problem), (problem, report[problem])
     run(rondo, "convert", folder / "run", folder / "export", f"--tokenizer={folder}")
-    ids = AutoTokenizer.from_pretrained(folder / "export")(TEXT, add_special_tokens=False)["input_ids"]
-    assert ids == Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False).ids
+    ids = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False).ids
     (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
     run(rondo, "logits", export, "--tokens", folder / "ids.txt", "--out", folder / "logits.safetensors")
     ours = load_file(folder / "logits.safetensors")["logits"]
-    with torch.no_grad():
-        theirs = model(torch.tensor([ids])).logits
-    return parity.difference(ours, theirs, theirs.abs().max())
+    readers = [(ids_of(folder / "export", TEXT), logits_of(export, ids, **MODELS[name][0].options))]
+    readers += [read_with(packages, folder) for packages in sys.argv[2:]]
+    assert all(their_ids == ids for their_ids, _ in readers), (ids, [their_ids for their_ids, _ in readers])
+    return max(parity.difference(ours, theirs, theirs.abs().max()) for _, theirs in readers)
 
 
 def check_all(rondo, scratch):
