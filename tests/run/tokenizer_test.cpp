@@ -53,5 +53,33 @@ TEST_CASE("a run tokenizes its text once, as the command does, and its exports c
   CHECK_FALSE(fs::exists(place / "refused"));
 }
 
+TEST_CASE("tokenizer and data in the shape of torchtitan's test assets train as its files name them") {
+  const Place place;
+  const fs::path assets = place / "tests/assets", tokenizer = assets / "tokenizer";
+  write_text(tokenizer / "tokenizer.json", small_tokenizer().dump());
+  write_text(tokenizer / "tokenizer_config.json",
+             R"({"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast",
+                 "added_tokens_decoder": {"263": {"content": "<|end|>", "special": true}}})");
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += nlohmann::json{{"text", fmt::format("hello {} hello's hell\n", i)},
+                            {"timestamp", "2019-04-25T12:57:54Z"},
+                            {"url", "https://example.org"}}
+                 .dump() +
+             "\n";
+  write_text(assets / "c4_test/data.json", lines);
+  const Words sizes = steps(2) + Words{"--model.vocab_size=264", "--validation.enable=false"};
+  place.play(1, "named",
+             sizes + Words{"--model.hf_assets_path=" + tokenizer.string(),
+                           "--training.dataset_path=", "--training.dataset=c4_test",
+                           "--training.datasets=c4_test=" + (assets / "c4_test").string()});
+  place.play(1, "path",
+             sizes + Words{"--training.tokenizer=" + tokenizer.string(),
+                           "--training.dataset_path=" + (assets / "c4_test/data.json").string()});
+  const ProgramResult compared = place.compare("named", "path");
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+}
+
 }  // namespace
 }  // namespace rondo
