@@ -10,11 +10,14 @@ namespace {
 
 // Returns the share of the rate with full tiles. A library computes tiles of the result, one per
 // multiprocessor at a time. Tiles extend past the edges of the result, the last wave leaves
-// multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. Tiles
-// of 128 x 256 have the full rate. Tiles of 128 x 128 load half as much again for each operation,
-// but there are twice as many of them.
-double share_of_rate(const ProductShape& p, int multiprocessors) {
-  constexpr double kSmallTileRate = 0.85, kPipelineDepth = 256;
+// multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. That
+// takes the same time everywhere, which is a sum of 256 for a multiprocessor of an H200. Tiles of
+// 128 x 256 have the full rate. Tiles of 128 x 128 load half as much again for each operation, but
+// there are twice as many of them.
+double share_of_rate(const ProductShape& p, const DeviceModel& device) {
+  constexpr double kSmallTileRate = 0.85, kH200Depth = 256, kH200FlopsPerS = 989e12 / 132;
+  const double multiprocessors = device.multiprocessors;
+  const double depth = kH200Depth * (device.peak_16bit_flops_per_s / multiprocessors) / kH200FlopsPerS;
   struct Tile {
     double m, n, rate;
   };
@@ -25,7 +28,7 @@ double share_of_rate(const ProductShape& p, int multiprocessors) {
     const double filled = p.groups * p.m * p.n / (waves * multiprocessors * tile.m * tile.n);
     best = std::max(best, tile.rate * filled);
   }
-  return best * p.k / (p.k + kPipelineDepth);
+  return best * p.k / (p.k + depth);
 }
 
 }  // namespace
@@ -51,7 +54,7 @@ double memory_seconds(double bytes, const DeviceModel& device) {
 }
 
 double product_seconds(const ProductShape& p, double peak, const DeviceModel& device) {
-  const double share = device.multiprocessors == 0 ? 1 : share_of_rate(p, device.multiprocessors);
+  const double share = device.multiprocessors == 0 ? 1 : share_of_rate(p, device);
   return 2 * p.groups * p.m * p.n * p.k /
          (peak * device.matmul_fraction * std::min(share, device.sustained_fraction));
 }

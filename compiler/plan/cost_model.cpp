@@ -80,11 +80,26 @@ Link link_of(bool one_node, std::int64_t stride, const DeviceModel& device) {
 // Share of the links' rate with the protocol for small messages.
 constexpr double kSmallMessageRate = 0.25;
 
+std::int64_t ranks_on_a_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& device) {
+  return std::min(ranks,
+                  std::max<std::int64_t>(1, device.ranks_per_node / std::max<std::int64_t>(stride, 1)));
+}
+
+// Returns the time of the bytes that each rank exchanges with the others. All ranks of a node send
+// to other nodes at the same time, so each has the rate of its own network card.
+double exchange_seconds(double bytes, std::int64_t ranks, std::int64_t stride, const DeviceModel& device) {
+  const std::int64_t near = ranks_on_a_node(ranks, stride, device);
+  const double to_each = bytes / static_cast<double>(ranks);
+  const double card = device.between_nodes.bytes_per_s / device.ranks_per_node;
+  const double within_s =
+      near > 1 ? static_cast<double>(near - 1) * to_each / device.within_node.bytes_per_s : 0;
+  return std::max(within_s, ranks > near ? static_cast<double>(ranks - near) * to_each / card : 0);
+}
+
 // Returns the latency of one pass over a group with the protocol for small messages. The ranks of a
 // node are a chain. Nodes are a binary tree for reductions and broadcasts, and a ring otherwise.
 double small_hops_s(CollectiveKind kind, std::int64_t ranks, std::int64_t stride, const DeviceModel& device) {
-  const std::int64_t in_node =
-      std::min(ranks, std::max<std::int64_t>(1, device.ranks_per_node / std::max<std::int64_t>(stride, 1)));
+  const std::int64_t in_node = ranks_on_a_node(ranks, stride, device);
   const auto nodes = static_cast<double>((ranks + in_node - 1) / in_node);
   const bool is_tree = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
   const double within = static_cast<double>(in_node - 1) * (is_tree ? 1 : nodes);
@@ -100,7 +115,9 @@ double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks,
   const bool one_node = within_node(ranks, stride, device);
   const Link link = link_of(one_node, stride, device);
   const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
-  const double at_rate_s = sent_bytes(kind, bytes, ranks) / link.bytes_per_s;
+  const double at_rate_s = kind == CollectiveKind::all_to_all
+                               ? exchange_seconds(bytes, ranks, stride, device)
+                               : sent_bytes(kind, bytes, ranks) / link.bytes_per_s;
   const double ring_s = at_rate_s + passes * static_cast<double>(ranks - 1) * link.hop_s;
   if (link.small_hop_s == 0) return ring_s;
   return std::min(ring_s, at_rate_s / kSmallMessageRate + passes * small_hops_s(kind, ranks, stride, device));

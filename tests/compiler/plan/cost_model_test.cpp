@@ -230,6 +230,9 @@ TEST_CASE(
   CHECK(tera_per_s(h200, "16896", "8192", "8200") == Approx(full * 8200 / 8448).epsilon(0.001));
   CHECK(tera_per_s(h200, "17024", "8192", "8192") == Approx(full * 17024 / (16896 + 528)).epsilon(0.001));
   CHECK(tera_per_s(h200, "16896", "256", "8192") == Approx(0.85 * 989 / 2));
+  DeviceModel slow = h200;  // fills and drains take as long
+  slow.peak_16bit_flops_per_s /= 2;
+  CHECK(tera_per_s(slow, "16896", "128", "8192") == Approx(0.85 * 989 / 2 / 2));
   // Smaller tiles are used if tiles of 128 x 256 leave half of the device idle.
   CHECK(tera_per_s(h200, "1024", "4096", "2048") > 0.75 * full);
 }
@@ -309,6 +312,20 @@ TEST_CASE("ranks of one group on several nodes share their node's links with the
   CHECK(seconds(2, 2) == seconds(2, 1));  // one node has all ranks
   CHECK(seconds(2, 4) == Approx(4 * 4e-2 + 2e-3));
   CHECK(seconds(2, 16) == seconds(2, 4));
+}
+
+TEST_CASE("each rank has the rate of its own network card for what it exchanges between nodes") {
+  DeviceModel d = round_numbers();  // 4 ranks a node
+  d.within_node.hop_s = d.between_nodes.hop_s = 0;
+  const auto seconds = [&](std::int64_t ranks, std::int64_t stride) {
+    return collective_seconds(CollectiveKind::all_to_all, 8e6, ranks, d, stride);
+  };
+  const double near_byte_s = 1 / d.within_node.bytes_per_s, card_byte_s = 4 / d.between_nodes.bytes_per_s;
+  CHECK(seconds(4, 1) == Approx(6e6 * near_byte_s));
+  CHECK(seconds(8, 1) == Approx(4e6 * card_byte_s));  // half of the bytes are for the other node
+  CHECK(seconds(8, 2) == Approx(6e6 * card_byte_s));  // two of a node's ranks are in the group
+  d.between_nodes.bytes_per_s *= 1000;
+  CHECK(seconds(8, 1) == Approx(3e6 * near_byte_s));  // the links within a node are slower then
 }
 
 TEST_CASE("small messages have cheap hops: reductions go over nodes in a tree, and gathers in a ring") {
