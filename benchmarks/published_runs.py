@@ -1,17 +1,38 @@
 """Published training runs, one row each, as `rondo plan` plans them. benchmarks/backcast.py compares.
 
 A row has what its authors say of model, layout, batch, precision and recomputation. What is known of how their program
-and cluster differ from Rondo's is in it too: the ops that are one kernel (PROGRAMS), the attention kernel, the network.
-None of the programs computes while activations travel. MPT and GPT-2 rows have SwiGLU with as many parameters.
+and cluster differ from Rondo's is in it too: the ops that are one kernel (PROGRAMS), the attention kernel, copies, the
+network. None of the programs computes while activations travel. MPT and GPT-2 rows have SwiGLU with as many parameters.
 """
 import collections
 
 LIMITED = "h100-96gb"  # of torchtitan's published runs: 96 GB of HBM2e at 2.4 TB/s, 500 W
-# FlashAttention-2, which PyTorch's attention ran on Hopper in these years, over the kernel of the plan: 35 % of the
-# peak (abstract of the FlashAttention-3 paper) over 644 of 989 TFLOP/s.
+# Attention kernels over the kernel of the plan, which reaches 644 of 989 TFLOP/s. FlashAttention-2 reaches 35 % of a Hopper
+# (abstract of the FlashAttention-3 paper), and is twice as fast as FlashAttention-1 (its own abstract), whose Triton kernel
+# llm-foundry's benchmarks had (submit_benchmarks.py). FlexAttention's Triton kernels have 90 % of the speed of
+# FlashAttention-2 forward and 85 % backward (its authors' blog). torchtitan puts cuDNN, the plan's kernel, first since
+# October 2025 (#1776), and its DeepSeek-V3 has FlexAttention.
 FLASH_ATTENTION_2 = {"attention": 0.35 / (644 / 989)}
-FLASH_ATTENTION_2_SOURCES = {"torchtitan docs", "torchtitan, 405B", "torchtitan, async TP", "#1881", "#3429", "#3455", "#3141",
-                             "#2107", "Trainy", "torchao", "llm-foundry", "fms-fsdp"}
+TRITON_ATTENTION = {"attention": FLASH_ATTENTION_2["attention"] / 1.8}
+TRITON_ATTENTION_A100 = {"attention": 1 / 1.8}
+FLEX_ATTENTION = {"attention": FLASH_ATTENTION_2["attention"] * 0.87}
+# NCCL's protocol LL reaches 141 GB/s in a node of Hoppers (llMaxBws in its tuning.cc), of the 360 that the plan has. It is the
+# one that KempnerForge's profile shows for all gathers and reductions under tensor parallelism.
+NCCL_LL = {"links": 141 / 360}
+FLASH_ATTENTION_2_SOURCES = {"torchtitan docs", "torchtitan, 405B", "torchtitan, async TP", "Trainy", "torchao", "fms-fsdp"}
+
+# Programs whose tensor parallelism divides dim 1 of activations of [batch, length, width].
+DIM_1_SOURCES = {"torchtitan docs", "torchtitan, 405B", "torchtitan, async TP", "#1881", "#3429", "#3455", "#3141", "KempnerForge"}
+
+# torchtitan's eager Llama of 2024: bytes of a token and layer beyond those of one kernel for each norm, rotation and SwiGLU.
+# A norm is six kernels over fp32 and bf16 (36 bytes an element in place of 4), twice as many backward, and once more
+# recomputed; a rotation three in fp32 (20 in place of 4); SwiGLU two (10 in place of 6) and 8 bytes more backward.
+EAGER_LLAMA_SOURCES = {"torchtitan docs", "torchtitan, A100", "torchtitan, 405B"}
+
+
+def eager_bytes(dim, heads_width, ffn_width):
+    return 2 * dim * 4 * 32 + heads_width * 3 * 16 + ffn_width * (2 * 4 + 8)
+
 
 WHOLE_LOSS = ["compile.numerics=rounds", "compile.loss_chunks=-1"]
 LOSS_IN_CHUNKS = ["compile.numerics=rounds", "compile.loss_chunks=8"]
@@ -30,8 +51,21 @@ LLAMA_8B, LLAMA_70B, LLAMA_405B, DEEPSEEK_16B, DEEPSEEK_671B, KIMI_K2, GPT_OSS_2
     f"configs/{name}.toml" for name in ("llama3_8b", "llama3_70b", "llama3_405b", "deepseek_v3_16b", "deepseek_v3_671b",
                                         "kimi_k2_1t", "gpt_oss_20b", "gpt_oss_120b", "qwen3_30b_a3b"))
 
-Row = collections.namedtuple("Row", "what source device ranks config program overrides tokens_per_s gib rates",
-                             defaults=({},))
+# Of a layer and token, and the layers.
+EAGER_BYTES = {LLAMA_8B: 32 * eager_bytes(4096, 5120, 14336), LLAMA_70B: 80 * eager_bytes(8192, 9216, 28672),
+               LLAMA_405B: 126 * eager_bytes(16384, 17408, 53248)}
+
+# Why a program is of another kind than Rondo: its row is printed, and counts for no class.
+RING = "attention in pieces that ranks pass around"
+LOW_LATENCY = "NCCL's protocol LL for large messages"
+SLOW_ROWWISE = "its authors call this baseline slow (#1207)"
+OTHER_NETWORK = "a network that is not stated: 31 % slower than on 8"
+OFFLOADED = "what it offloads is not stated"
+HOST_BOUND = "a host that is late: launched op by op after each exchange"
+FUSED_QUANTIZATION = "kernels that also quantize"
+
+Row = collections.namedtuple("Row", "what source device ranks config program overrides tokens_per_s gib rates gpus_per_node apart",
+                             defaults=({}, None, ""))
 
 
 def policy(name):
@@ -56,6 +90,12 @@ def experts(degree, size):
             "parallelism.expert_capacity_factor=1", batch(size)]
 
 
+def once(experts_of_a_token):
+    """DeepEP sends a token once to a node, Rondo once to each of its experts. The balanced routing of Automodel's and
+    torchtitan's benchmarks gives a token experts that follow each other (arange % experts), so they are in one node."""
+    return {"exchange": experts_of_a_token}
+
+
 def sizes(dim, layers, heads, kv_heads, width, vocabulary, tied=False):
     return [f"model.dim={dim}", f"model.n_layers={layers}", f"model.n_heads={heads}", f"model.n_kv_heads={kv_heads}",
             f"model.ffn_hidden_dim={width}", f"model.vocab_size={vocabulary}", f"model.tie_embeddings={str(tied).lower()}",
@@ -65,6 +105,8 @@ def sizes(dim, layers, heads, kv_heads, width, vocabulary, tied=False):
 TP, CP, REPLICAS = (f"parallelism.{name}_degree=" for name in ("tensor_parallel", "context_parallel", "data_parallel_replicate"))
 GATHERED_ONCE = ["parallelism.fsdp_reshard_after_forward=never"]
 ONCE_A_STEP = "parallelism.fsdp_gradient_sync=step"
+# torchtitan divided a pass into as many microbatches as the pipeline had ranks (9dec370, pipelining_utils.py).
+MICROBATCHES_OF_4 = "parallelism.pipeline_parallel_microbatch_size=4"
 
 
 def pipeline(degree, schedule, size, recomputed="full"):
@@ -100,8 +142,8 @@ EARLIER = [
     Row("70B on 256, FSDP 32 x TP 8", "torchtitan, async TP", LIMITED, 256, LLAMA_70B, "compiled", [batch(16), TP + "8", policy("full")], 597, None),
     Row("8B, SimpleFSDP", "#1881", LIMITED, 8, LLAMA_8B, "RMSNorm", [policy("eager")], 7227, 40.96),
     Row("8B, FSDP2 eager", "#1881", LIMITED, 8, LLAMA_8B, "RMSNorm", [policy("eager")], 7380, 47.82),
-    Row("8B on 64, SimpleFSDP", "#1881", LIMITED, 64, LLAMA_8B, "RMSNorm", [policy("eager")], 4984, 29.37),
-    Row("8B on 64, FSDP2 eager", "#1881", LIMITED, 64, LLAMA_8B, "RMSNorm", [policy("eager")], 5097, 31.41),
+    Row("8B on 64, SimpleFSDP", "#1881", LIMITED, 64, LLAMA_8B, "RMSNorm", [policy("eager")], 4984, 29.37, apart=OTHER_NETWORK),
+    Row("8B on 64, FSDP2 eager", "#1881", LIMITED, 64, LLAMA_8B, "RMSNorm", [policy("eager")], 5097, 31.41, apart=OTHER_NETWORK),
     Row("8B, FSDP 4 x TP 2, SimpleFSDP", "#1881", LIMITED, 8, LLAMA_8B, "RMSNorm", [TP + "2", policy("eager")], 5881, 28.28),
     Row("8B, FSDP 4 x TP 2, FSDP2 eager", "#1881", LIMITED, 8, LLAMA_8B, "RMSNorm", [TP + "2", policy("eager")], 5898, 35.33),
     Row("8B, policy default", "#3429", LIMITED, 8, LLAMA_8B, "RMSNorm", [policy("default")], 7890, 52.44),
@@ -110,13 +152,16 @@ EARLIER = [
     Row("8B, FSDP 4 x TP 2, policy full", "#3429", LIMITED, 8, LLAMA_8B, "RMSNorm", [TP + "2", policy("full")], 5933, 20.70),
     Row("8B, full inductor, CUDA graph", "#3455", LIMITED, 8, LLAMA_8B, "compiled", [policy("default")], 7403, None),
     Row("8B, TP 8, full inductor, CUDA graph", "#3455", LIMITED, 8, LLAMA_8B, "compiled", [TP + "8", policy("default")], 3916, None),
-    Row("8B, policy sac_and_offload", "#3457", LIMITED, 8, LLAMA_8B, "RMSNorm", [policy("sac_and_offload")], 7301, None),
+    Row("8B, policy sac_and_offload", "#3457", LIMITED, 8, LLAMA_8B, "RMSNorm", [policy("sac_and_offload")], 7301, None, apart=OFFLOADED),
     Row("8B, FSDP 4 x TP 2, full inductor", "#3141", LIMITED, 8, LLAMA_8B, "compiled", [TP + "2", policy("default")], 7522, 38.40),
-    Row("16B, EP 8, local batch 4, policy default", "#3429", LIMITED, 8, DEEPSEEK_16B, "RMSNorm", [*experts(8, 4), policy("default")], 8325, 84.78),
-    Row("16B, EP 8, local batch 4, policy full", "#3429", LIMITED, 8, DEEPSEEK_16B, "RMSNorm", [*experts(8, 4), policy("full")], 7444, 52.02),
-    Row("16B, EP 4, local batch 4", "dsv3_scaling", LIMITED, 8, DEEPSEEK_16B, "compiled, loss in chunks", [*experts(4, 4), policy("full")], 7123, 36.1),
-    Row("16B, EP 4, local batch 16", "dsv3_scaling", LIMITED, 8, DEEPSEEK_16B, "compiled, loss in chunks", [*experts(4, 16), policy("full")], 10108, 57.5),
-    Row("16B, EP 4, local batch 16, FSDP2 eager", "dsv3_scaling", LIMITED, 8, DEEPSEEK_16B, "RMSNorm, loss in chunks", [*experts(4, 16), policy("full")], 10160, 68.8),
+    Row("16B, EP 8, local batch 4, policy default", "#3429", LIMITED, 8, DEEPSEEK_16B, "RMSNorm", [*experts(8, 4), policy("default")], 8325, 84.78, FLEX_ATTENTION, apart=HOST_BOUND),
+    Row("16B, EP 8, local batch 4, policy full", "#3429", LIMITED, 8, DEEPSEEK_16B, "RMSNorm", [*experts(8, 4), policy("full")], 7444, 52.02, FLEX_ATTENTION, apart=HOST_BOUND),
+    *(Row(f"16B, EP 4, local batch {size}, {name}", "dsv3_scaling", LIMITED, 8, DEEPSEEK_16B, program,
+          [*experts(4, size), policy("full")], speed, gib, FLEX_ATTENTION)
+      for name, size, program, speed, gib in (
+          ("CUDA graph", 8, "RMSNorm, loss in chunks", 12103, 43.42), ("CUDA graph", 16, "RMSNorm, loss in chunks", 12310, 57.31),
+          ("FSDP2 eager", 16, "RMSNorm, loss in chunks", 12540, 65.67),
+          ("full inductor", 8, "compiled, loss in chunks", 12554, 55.71), ("full inductor", 16, "compiled, loss in chunks", 12840, 75.48))),
     Row("8B, 4096 tokens, full recomputation", "KempnerForge", "h200", 1, LLAMA_8B, "compiled",
         [batch(1), "training.seq_len=4096", "training.dtype=bfloat16", policy("full")], 10471, None),
     Row("1.5B, 16 x 1024 tokens", "LLMQ", "h100", 1, LLAMA_8B, "compiled, loss in chunks",
@@ -126,14 +171,16 @@ EARLIER = [
     Row("70B on 256, FSDP 32 x TP 8, tensorwise", "torchtitan, async TP", LIMITED, 256, LLAMA_70B, "compiled",
         [batch(16), TP + "8", policy("full"), *float8("tensorwise")], 810, None),
     Row("70B on 256, FSDP 32 x TP 8, rowwise", "torchtitan, async TP", LIMITED, 256, LLAMA_70B, "compiled",
-        [batch(16), TP + "8", policy("full"), *float8("rowwise")], 600, None),
+        [batch(16), TP + "8", policy("full"), *float8("rowwise")], 600, None, apart=SLOW_ROWWISE),
     Row("8B on 32, tensorwise", "Trainy", "h200", 32, LLAMA_8B, "compiled", [batch(2), policy("eager"), *float8("tensorwise")], 10938, 47.96),
     Row("405B on 512, FSDP 8 x TP 8 x PP 8, 1F1B, tensorwise", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
-        [TP + "8", *pipeline(8, "1F1B", 32), *float8("tensorwise")], 100, 82.5),
+        [TP + "8", *pipeline(8, "1F1B", 32), MICROBATCHES_OF_4, *float8("tensorwise")], 100, 82.5),
     Row("405B on 512, FSDP 8 x TP 8 x PP 8, Interleaved1F1B, tensorwise", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
-        [TP + "8", *pipeline(8, "Interleaved1F1B", 32), *float8("tensorwise")], 128, 72.7),
-    Row("671B on 512, FSDP 64 x EP 32 x PP 8", "#2107", LIMITED, 512, DEEPSEEK_671B, "compiled",
-        [TP + "1", *experts(32, 16), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 16)], 346, 60.2),
+        [TP + "8", *pipeline(8, "Interleaved1F1B", 32), MICROBATCHES_OF_4, *float8("tensorwise")], 128, 72.7),
+    *(Row(f"671B on 512, FSDP 64 x EP 32 x PP 8, {name}", "#2107", "h100", 512, DEEPSEEK_671B, "compiled",
+          [TP + "1", *experts(32, 16), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 16)], speed, gib,
+          FLEX_ATTENTION | exchanged)
+      for name, speed, gib, exchanged in (("NCCL", 346, 60.18, {}), ("DeepEP", 579, 56.75, once(8)))),
 ]
 
 
@@ -141,7 +188,7 @@ def mpt(size, device, ranks, micro, tokens_per_s, recomputes, steps=1, tokens=20
     """A row of llm-foundry's tables: micro batch size, micro batches a step."""
     return Row(f"MPT {size}, {micro} x {tokens:,} tokens", "llm-foundry", device, ranks, LLAMA_8B, "separate ops",
                [*MPT[size], length(tokens), batch(micro), in_all(micro * steps * ranks), policy("full" if recomputes else "none")],
-               tokens_per_s, None)
+               tokens_per_s, None, TRITON_ATTENTION if device == "h100" else TRITON_ATTENTION_A100)
 
 
 def fms(model, ranks, device, size, tokens_per_s, recomputed, overrides=()):
@@ -157,14 +204,15 @@ def kempner(what, ranks, config, size, batches, tokens_per_s, gib, *overrides):
         if override.startswith(TP):
             shards = ranks // int(override[len(TP):])
     return Row(what, "KempnerForge", "h200", ranks, config, "compiled",
-               [*size, length(4096), batch(micro), in_all(micro * steps * shards), policy("full"), *overrides], tokens_per_s, gib)
+               [*size, length(4096), batch(micro), in_all(micro * steps * shards), policy("full"), *overrides], tokens_per_s, gib,
+               *((NCCL_LL, 4, LOW_LATENCY) if shards < ranks else ({}, 4)))
 
 
-def llmq(what, device, size, micro, tokens_per_s, *overrides):
+def llmq(what, device, size, micro, tokens_per_s, *overrides, apart=""):
     """A row of LLMQ's tables, in sequences of 1,024 tokens and with a batch of about 524,288."""
     return Row(f"{what}, {micro} x 1,024 tokens", "LLMQ", device, 1, LLAMA_8B, "compiled, loss in chunks",
                [*size, length(1024), batch(micro), in_all(512 // micro * micro), "training.dtype=bfloat16", policy("none"),
-                *overrides], tokens_per_s, None)
+                *overrides], tokens_per_s, None, apart=apart)
 
 
 def ours(what, tokens_per_s, *overrides):
@@ -235,14 +283,15 @@ LATER = [
     Row("8B, torchao, rowwise", "torchao", LIMITED, 8, LLAMA_8B, "compiled", [policy("eager"), *float8("rowwise")], 6768, 47.79),
     *(Row(f"8B, FSDP {8 // cp} x CP {cp}, {32768 * cp:,} tokens, tensorwise", "torchtitan docs", LIMITED, 8, LLAMA_8B, "compiled",
           [*LONG, CP + str(cp), length(32768 * cp), *float8("tensorwise"),
-           *(["model.max_seq_len=262144"] if cp == 8 else [])], speed, 84)
+           *(["model.max_seq_len=262144"] if cp == 8 else [])], speed, 84, apart=RING if cp > 1 else "")
       for cp, speed in ((1, 3890), (2, 2540), (4, 1071), (8, 548))),
     *(Row(f"405B on 512, FSDP {8 // cp} x CP {cp} x TP 8 x PP 8, {32768 * cp:,} tokens, tensorwise", "torchtitan docs", LIMITED, 512,
           LLAMA_405B, "compiled", [TP + "8", CP + str(cp), length(32768 * cp), *pipeline(8, "1F1B", 8), *float8("tensorwise")],
-          speed, gib) for cp, speed, gib in ((1, 76, 75.3), (2, 47, 75.9), (4, 31, 77.1))),
+          speed, gib, apart=RING if cp > 1 else "") for cp, speed, gib in ((1, 76, 75.3), (2, 47, 75.9), (4, 31, 77.1))),
     *(Row(f"8B on 64, FSDP 8 x TP 8{name}", "torchtitan, async TP", LIMITED, 64, LLAMA_8B, "compiled",
-          [batch(12), TP + "8", policy("eager"), *keys], speed, None)
-      for name, keys, speed in (("", [], 4378), (", tensorwise", float8("tensorwise"), 5078), (", rowwise", float8("rowwise"), 3708))),
+          [batch(12), TP + "8", policy("eager"), *keys], speed, None, apart=apart)
+      for name, keys, speed, apart in (("", [], 4378, ""), (", tensorwise", float8("tensorwise"), 5078, ""),
+                                       (", rowwise", float8("rowwise"), 3708, SLOW_ROWWISE))),
     *(Row(f"405B on {ranks:,}, TP 8 x PP 16", "Llama 3 paper", "h100", ranks, LLAMA_405B, "compiled",
           [TP + "8", *GATHERED_ONCE, *pipeline(16, "Interleaved1F1B", size, "none")], speed, None)
       for ranks, size, speed in ((8192, 32, 164), (16384, 16, 152))),
@@ -268,20 +317,20 @@ LATER = [
     Row("gpt-oss 120B on 64, PP 4 x EP 8", "Megatron Bridge", "h100", 64, GPT_OSS_120B, "compiled",
         [*experts(8, 80), "parallelism.expert_overflow=drop", *GATHERED_ONCE, *pipeline(4, "1F1B", 80, "none")], 5993, None),
     Row("Qwen3 30B-A3B, EP 8, 16 microbatches of 4", "Automodel", "h100", 8, QWEN_30B, "compiled",
-        [*experts(8, 4), in_all(512), policy("none")], 12040, None),
+        [*experts(8, 4), in_all(512), policy("none")], 12040, None, once(8)),
     Row("gpt-oss 20B, EP 8, 16 microbatches of 2", "Automodel", "h100", 8, GPT_OSS_20B, "compiled",
-        [*experts(8, 2), in_all(256), policy("none")], 13058, None),
+        [*experts(8, 2), in_all(256), policy("none")], 13058, None, once(4)),
     Row("gpt-oss 120B on 64, EP 64, 4 microbatches of 2", "Automodel", "h100", 64, GPT_OSS_120B, "compiled",
-        [*experts(64, 2), in_all(512), policy("none")], 7626, None),
+        [*experts(64, 2), in_all(512), policy("none")], 7626, None, once(4)),
     Row("671B on 256, PP 4 x EP 64, 4 stages a rank", "Automodel", "h100", 256, DEEPSEEK_671B, "compiled",
-        [TP + "1", *experts(64, 8), "parallelism.expert_overflow=drop", *pipeline(4, "Interleaved1F1B", 8)], 1002, None),
+        [TP + "1", *experts(64, 8), "parallelism.expert_overflow=drop", *pipeline(4, "Interleaved1F1B", 8)], 1002, None, once(8)),
     Row("Kimi K2 on 256, PP 8 x EP 32, 4 stages a rank", "Automodel", "h100", 256, KIMI_K2, "compiled",
-        [TP + "1", *experts(32, 8), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 8)], 924, None),
+        [TP + "1", *experts(32, 8), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 8)], 924, None, once(8)),
     llmq("0.5B", "h100", QWEN_0_5B, 32, 144000),
     llmq("3B", "h100", QWEN_3B, 8, 30000),
     llmq("7B", "h100", QWEN_7B, 4, 14000),
-    llmq("1.5B, E4M3", "h100", QWEN_1_5B, 16, 68000, *float8("tensorwise")),
-    llmq("3B, E4M3", "h100", QWEN_3B, 16, 39000, *float8("tensorwise")),
+    llmq("1.5B, E4M3", "h100", QWEN_1_5B, 16, 68000, *float8("tensorwise"), apart=FUSED_QUANTIZATION),
+    llmq("3B, E4M3", "h100", QWEN_3B, 16, 39000, *float8("tensorwise"), apart=FUSED_QUANTIZATION),
     llmq("0.5B", "rtx4090", QWEN_0_5B, 8, 40000),
     llmq("1.5B", "rtx4090", QWEN_1_5B, 4, 14000),
     llmq("0.5B", "l40s", QWEN_0_5B, 16, 42000),

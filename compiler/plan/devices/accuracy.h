@@ -1,5 +1,5 @@
 // Errors of estimated speed against published runs, by class of job
-// (docs/results/backcast_2026-11-26.md). Plain data.
+// (docs/results/backcast_2026-11-27.md). Plain data.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@
 //   the check of an H200 as fast as they were, within 3 %; products ran at 693 TFLOP/s there, 664
 //   as planned. An H100 PCIe (350 W) reaches 433 in bf16 (torchao, issue 3342). h100-96gb (500 W),
 //   A100 and Blackwell are fitted to published runs. The others are limited by their figures alone.
-//   docs/results/backcast_2026-11-26.md has the runs, and how far each misses.
+//   docs/results/backcast_2026-11-27.md has the runs, and how far each misses.
 // - a lower power limit: (limit / own limit)^0.4 of the sustained rate. Hoppers with 700 and 500 W
 //   sustain 0.79 and 0.69, and one with 350 W 0.75 as much for each multiprocessor as one with 700
 //   W.
@@ -77,9 +77,9 @@ double network_bytes_per_s(std::int64_t gpus, double gbit_per_s) {
 const std::vector<Card>& all_cards() {
   static const std::vector<Card> list = {
       {"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 0, 19.5, 39.38, 1.555, 108, 8,
-       300, 200, kPcie4, 400, 0.82},
-      {"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 0, 19.5, 79.15, 2.039, 108, 8,
        300, 200, kPcie4, 400, 0.85},
+      {"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 0, 19.5, 79.15, 2.039, 108, 8,
+       300, 200, kPcie4, 400, 0.94},
       {"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 1513, 51, 79.1, 2.0, 114, 8, kPcie5,
        400, kPcie5, 350, 0.67, true},
       {"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 1979, 67, 79.1, 3.35, 132, 8, 450, 400,
