@@ -2,9 +2,11 @@
 """What `rondo plan --search` finds for 17 jobs, beside ways that people found by hand. Needs Python's own library only.
 
 Prints two tables. The first does not depend on the machine: the job, the search, the best by hand, all by plans of this build.
+The ways by hand are those of JOBS and, with --hand N, at most N of a grid that an expert's rules draw.
 The second has what the search knew after 2, 10 and 60 seconds of processor time. --check PAGE plans jobs again and compares
 their rows of the first table."""
 import argparse
+import itertools
 import json
 import pathlib
 import subprocess
@@ -76,14 +78,39 @@ def plan(a, job, flags):
     return json.loads(process.stdout) if process.returncode == 0 else None
 
 
+def by_rules(job, asked, most):
+    """At most so many ways of a grid: tensor parallelism within a node, pipelines by powers of two, context parallelism for long
+    rows, experts over a node or over as many ranks as divide the data, and what an expert tries in each layout: recomputation,
+    small microbatches, weights that stay gathered, moments in bf16. The sequences of a step are the job's."""
+    _, config, ranks, _, own, _ = job
+    sequences, has_experts = asked["global_batch_size"], asked["expert_parallel"] > 1
+    grid = []
+    for tensor, pipeline, context in itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16), (1, 2, 4, 8) if "seq_len=131072" in own else (1,)):
+        data = ranks // (tensor * pipeline * context)
+        if data * tensor * pipeline * context != ranks or sequences % data:
+            continue
+        share = sequences // data
+        layout = [f"--parallelism.tensor_parallel_degree={tensor}", f"--parallelism.pipeline_parallel_degree={pipeline}",
+                  f"--parallelism.context_parallel_degree={context}", f"--training.global_batch_size={sequences}", ROUNDS]
+        sizes = (share,) if pipeline > 1 else tuple(size for size in (1, 2, 4) if share % size == 0)
+        exchanges = [[]]
+        if has_experts:
+            exchanges = [[f"--parallelism.expert_parallel_degree={degree}", DROP] for degree in (8, 64) if (data * tensor) % degree == 0]
+        for size, exchange, policy, moments, reshard in itertools.product(sizes, exchanges, ("full", "min_cut", "eager"), ("", BF16_MOMENTS),
+                                                                         ("", NO_RESHARD)):
+            grid.append([*layout, f"--training.local_batch_size={size}", *exchange, "--activation_checkpoint.mode=none",
+                         f"--compile.memory_policy={policy}", *filter(None, (moments, reshard))])
+    return [grid[i * len(grid) // most] for i in range(most)] if len(grid) > most else grid
+
+
 def in_words(tokens_per_s):
     return f"{tokens_per_s:,.0f}" if tokens_per_s else "-"
 
 
-def by_hand(a, job):
+def by_hand(a, job, asked):
     speeds = [0.0]
-    for flags in job[5]:
-        p = plan(a, job, ["--search-plans", "0", *flags.split()])
+    for flags in [*(way.split() for way in job[5]), *by_rules(job, asked, a.hand)]:
+        p = plan(a, job, ["--search-plans", "0", *flags])
         if p and p["memory"]["fits"]:
             speeds.append(p["tokens_per_s"])
     return max(speeds)
@@ -107,7 +134,7 @@ def rows_of(a, job):
         flags = [flag for flag in way["flags"] if not flag.startswith("--world")]
         again = plan(a, (name, job[1], way["world_size"], device, job[4], []), ["--search-plans", "0", *flags])
         equal = equal and again["memory"]["total_bytes"] == way["total_bytes"] and again["tokens_per_s"] == way["tokens_per_s"]
-    hand = by_hand(a, job)
+    hand = by_hand(a, job, asked)
     cell = f"{name}, {ranks} {device}"
     state = in_words(own) if fits else f"{asked['memory']['total_bytes'] / 2**30:.1f} of {asked['memory']['usable_bytes'] / 2**30:.1f} GiB"
     elsewhere = f" ({found['world_size']} ranks: {in_words(found['tokens_per_s'])})" if found and found["world_size"] != ranks else ""
@@ -128,6 +155,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rondo", default="build/cpu/rondo")
     p.add_argument("--plans", type=int, default=300, help="most plans of each search")
+    p.add_argument("--hand", type=int, default=50, help="most ways of the grid of each job")
     p.add_argument("--jobs", default="", help="numbers of jobs from 1, with commas; default: all")
     p.add_argument("--check", metavar="PAGE", help="compare with the first table of this page")
     a = p.parse_args()
