@@ -11,6 +11,7 @@
 #include "runs/rank_runs.h"
 #include "support/flags/flags.h"
 #include "support/text/size_text.h"
+#include "support/watch/still_working.h"
 
 namespace rondo {
 namespace {
@@ -59,7 +60,8 @@ struct Compared {
   }
 };
 
-Compared compare(const std::vector<std::string>& folders, std::optional<double> tolerance) {
+Compared compare(const std::vector<std::string>& folders, std::optional<double> tolerance, bool json) {
+  const StillWorking working("comparing", json);
   Compared compared;
   for (const std::filesystem::path& folder : run_folders(folders, 2))
     compared.runs.push_back(read_run(folder));
@@ -210,7 +212,7 @@ int run_compare(const Arguments& args) {
   if (!flags.read(args)) return 0;
   folders = {first, second};
   folders.insert(folders.end(), more.begin(), more.end());
-  const Compared compared = compare(folders, tolerance);
+  const Compared compared = compare(folders, tolerance, json);
   std::fputs((json ? json_report(compared) : report(compared, tolerance)).c_str(), stdout);
   return compared.equal() ? 0 : 1;
 }

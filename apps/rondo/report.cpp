@@ -10,6 +10,7 @@
 #include "runs/report_text.h"
 #include "support/files/atomic_file.h"
 #include "support/flags/flags.h"
+#include "support/watch/still_working.h"
 
 namespace rondo {
 
@@ -28,7 +29,10 @@ int run_report(const Arguments& args) {
   flags.toggle("--text", &text, "print plots in the terminal instead of writing a page");
   if (!flags.read(args)) return 0;
   std::vector<RunRecord> runs;
-  for (const std::filesystem::path& folder : run_folders(folders, 1)) runs.push_back(read_record(folder));
+  for (const std::filesystem::path& folder : run_folders(folders, 1)) {
+    const StillWorking working("reading " + folder.string(), /*json=*/false);
+    runs.push_back(read_record(folder));
+  }
   if (text) {
     const Terminal terminal = stdout_terminal();
     std::fputs(report_text(runs, terminal.columns, terminal.color).c_str(), stdout);

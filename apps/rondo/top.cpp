@@ -12,6 +12,7 @@
 #include "runs/follow_run.h"
 #include "runs/live_view.h"
 #include "support/flags/flags.h"
+#include "support/watch/still_working.h"
 
 namespace rondo {
 namespace {
@@ -44,6 +45,12 @@ class Keys {
   bool is_raw_ = false;
 };
 
+// The first look reads the whole log, which may be long.
+const RunRecord& look(RunFollower& follower, const std::string& folder) {
+  const StillWorking working("reading " + folder, /*json=*/false);
+  return follower.look();
+}
+
 }  // namespace
 
 int run_top(const Arguments& args) {
@@ -60,7 +67,7 @@ int run_top(const Arguments& args) {
   RunFollower follower(folder);
   std::optional<Keys> keys;
   while (true) {
-    const RunRecord& run = follower.look();
+    const RunRecord& run = look(follower, folder);
     const Terminal terminal = stdout_terminal();
     const bool ended = follower.has_ended();
     const std::string view = live_view(run, terminal.columns, terminal.color);
