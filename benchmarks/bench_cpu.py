@@ -32,6 +32,9 @@ PACKED = Workload("packed", "Llama 3, 1 x 2048 tokens in documents of 256 (PyTor
 MIXTURE = Workload("deepseek", "DeepSeek-V3, 2 x 128 tokens, sigmoid scores (PyTorch: transformers)", *DEEPSEEK, 2, 128,
                    ["--model.score_func=sigmoid"])
 WORKLOADS = [DEBUG, SMALL, PACKED, MIXTURE]
+PRECISIONS = {"fp32": ["fp32"], "bf16": ["bf16-cast", "bf16-autocast"]}  # and PyTorch's ways to have them
+# What makes a CPU with AVX-512 behave as one without.
+RESTRICTIONS = ["ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"]
 
 
 def arguments():
@@ -44,6 +47,7 @@ def arguments():
     p.add_argument("--idle-wait-s", type=float, default=60)
     p.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], default=[w.name for w in WORKLOADS],
                    help="workloads to run; starts are measured with debug")
+    p.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     p.add_argument("--output", default=f"docs/results/cpu_debug_{datetime.date.today()}.md")
     return p.parse_args()
 
@@ -157,7 +161,7 @@ def torch_llama(a, mode, precision, variant, workload=DEBUG):
 
 
 def contestants(a):
-    for precision, variants in {"fp32": ["fp32"], "bf16": ["bf16-cast", "bf16-autocast"]}.items():
+    for precision, variants in PRECISIONS.items():
         yield from (Rondo(a, executor, precision) for executor in ("eager", "interpreter", "replay"))
         yield from (torch_llama(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
         yield torch_llama(a, "products", precision, variants[0])
@@ -194,7 +198,7 @@ def summary(contestant, runs):
 
 
 def measure(a):
-    everyone = [c for c in contestants(a) if c.workload.name in a.only]
+    everyone = [c for c in contestants(a) if c.workload.name in a.only and c.precision in a.precisions]
     runs = {c: [] for c in everyone}
     for number in range(a.rounds):
         for c in everyone:
@@ -268,8 +272,9 @@ def report(a, rows, starts, load):
            f"Load average {load[0]} before and {load[1]} after; during a turn, other processes used "
            f"{statistics.median(others):.2f} cores (median; at most {max(others):.2f}).")
     yield ""
-    yield (f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh --only "
-           f"{' '.join(a.only)}`.")
+    restrictions = "".join(f"{name}={os.environ[name]} " for name in RESTRICTIONS if name in os.environ)
+    yield (f"Command: `{restrictions}ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} "
+           f"scripts/bench_cpu.sh --only {' '.join(a.only)} --precisions {' '.join(a.precisions)}`.")
     yield ""
     yield (f"\"{FLOOR}\" are the step's products of linear layers alone, in PyTorch. Ratios are lower quartiles over the rounds: "
            "of a contestant's time over that of replay in the same round, and of the products' over a contestant's. Each of "

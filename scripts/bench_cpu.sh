@@ -6,6 +6,8 @@
 # build/bench/. Takes about 45 minutes on two cores.
 #
 # --only NAME...  some of the workloads debug, small, packed and deepseek (benchmarks/bench_cpu.py)
+# --precisions fp32 bf16   or one of them: PyTorch's bf16 takes minutes a turn on a CPU without AVX-512
+# --output FILE            the page to write
 # ROUNDS    turns of every contestant (9)
 # STEPS     measured steps in a turn (10); a few more are run before them
 # STARTS    measured process starts of every contestant (3)
