@@ -48,6 +48,7 @@ def arguments():
     p.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], default=[w.name for w in WORKLOADS],
                    help="workloads to run; starts are measured with debug")
     p.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    p.add_argument("--no-compile", action="store_true", help="without torch.compile")
     p.add_argument("--output", default=f"docs/results/cpu_debug_{datetime.date.today()}.md")
     return p.parse_args()
 
@@ -163,7 +164,8 @@ def torch_llama(a, mode, precision, variant, workload=DEBUG):
 def contestants(a):
     for precision, variants in PRECISIONS.items():
         yield from (Rondo(a, executor, precision) for executor in ("eager", "interpreter", "replay"))
-        yield from (torch_llama(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
+        modes = ["eager"] if a.no_compile else ["eager", "compile"]
+        yield from (torch_llama(a, mode, precision, variant) for mode in modes for variant in variants)
         yield torch_llama(a, "products", precision, variants[0])
         yield Rondo(a, "replay", precision, ranks=2)
         yield Rondo(a, "replay", precision, threads=a.threads // 2)  # what each of the two ranks would do alone
@@ -274,7 +276,7 @@ def report(a, rows, starts, load):
     yield ""
     restrictions = "".join(f"{name}={os.environ[name]} " for name in RESTRICTIONS if name in os.environ)
     yield (f"Command: `{restrictions}ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} "
-           f"scripts/bench_cpu.sh --only {' '.join(a.only)} --precisions {' '.join(a.precisions)}`.")
+           f"scripts/bench_cpu.sh --only {' '.join(a.only)} --precisions {' '.join(a.precisions)}{' --no-compile' if a.no_compile else ''}`.")
     yield ""
     yield (f"\"{FLOOR}\" are the step's products of linear layers alone, in PyTorch. Ratios are lower quartiles over the rounds: "
            "of a contestant's time over that of replay in the same round, and of the products' over a contestant's. Each of "
@@ -299,7 +301,7 @@ def main():
         return " ".join(pathlib.Path("/proc/loadavg").read_text().split()[:3])
     before = load()
     rows = measure(a)
-    starts = measure_starts(a) if DEBUG.name in a.only else None
+    starts = measure_starts(a) if DEBUG.name in a.only and a.starts else None
     (WORK / "cpu_debug.json").write_text(json.dumps({"steps": rows, "starts": starts}, indent=1))
     text = "\n".join(report(a, rows, starts, (before, load()))) + "\n"
     output = pathlib.Path(a.output)

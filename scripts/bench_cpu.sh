@@ -7,10 +7,11 @@
 #
 # --only NAME...  some of the workloads debug, small, packed and deepseek (benchmarks/bench_cpu.py)
 # --precisions fp32 bf16   or one of them: PyTorch's bf16 takes minutes a turn on a CPU without AVX-512
+# --no-compile             without torch.compile
 # --output FILE            the page to write
 # ROUNDS    turns of every contestant (9)
 # STEPS     measured steps in a turn (10); a few more are run before them
-# STARTS    measured process starts of every contestant (3)
+# STARTS    measured process starts of every contestant (3); 0: none
 # THREADS   of every contestant (2)
 # IDLE_WAIT_S  how long to wait before a turn for other processes to fall silent (60)
 # RONDO     the program to measure (this project's, built first)

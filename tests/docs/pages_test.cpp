@@ -23,20 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kRoot = RONDO_SOURCE_DIR;
-
 std::vector<std::string> pages() {
   std::vector<std::string> found = {"README.md"};
   for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
     if (entry.path().extension() == ".md") found.push_back(fs::relative(entry.path(), kRoot));
   return found;
-}
-
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
 }
 
 // Lines in blocks of code; one that goes on behind a backslash is one line.
@@ -58,12 +49,6 @@ std::vector<std::string> code_of(const std::string& page) {
     goes_on = ends_open;
   }
   return lines;
-}
-
-void must_have(const std::string& page, const std::string& line) {
-  INFO(page << " should have this line:\n" << line);
-  CHECK_FALSE(line.empty());
-  CHECK(text_of(kRoot / page).find(line) != std::string::npos);
 }
 
 // The part of an output line that begins with `from`; "" where no line has it.
@@ -111,37 +96,6 @@ TEST_CASE("README shows how a run of the debug model begins") {
     must_have("README.md", line.substr(0, line.find(to) + std::string(to).size()));
   }
   must_have("README.md", line_with(output, "step 1  loss").substr(0, 32));
-}
-
-TEST_CASE("README's speeds are the medians of the results that it names") {
-  const std::vector<std::string> page = lines_of(kRoot / "docs/results/cpu_debug_2026-11-23.md");
-  // In the table below the heading, the row's first number: "171.3 ms".
-  const auto median = [&](const std::string& heading, const std::string& row) -> std::string {
-    auto line = std::find(page.begin(), page.end(), "## " + heading);
-    for (; line != page.end() && (line->empty() || line->front() != '#' || line->ends_with(heading)); ++line)
-      if (line->starts_with("| " + row + " |")) {
-        const std::vector<std::string> words = words_of(line->substr(row.size() + 5));
-        return words[1] == "ms" ? fmt::format("{:.0f} ms", std::stod(words[0])) : words[0] + " " + words[1];
-      }
-    return "";
-  };
-  const std::string debug = "4 x 256 tokens",
-                    packed =
-                        "1 x 2048 tokens in documents of 256 (PyTorch: causal attention over whole rows)";
-  for (const auto& [ours, theirs, cast] : {std::tuple{"Rondo, replay", "rondo replay", ""},
-                                           {"Rondo, eager", "rondo eager", ""},
-                                           {"PyTorch, eager", "PyTorch eager", ", weights cast"},
-                                           {"torch.compile", "torch.compile", ", weights cast"},
-                                           {"matrix products alone", "matrix products alone", ""}}) {
-    const std::string start = median("Start", theirs),
-                      cold = median("Start", theirs + std::string(", cold cache"));
-    std::string line = fmt::format("| {} |", ours);
-    for (const std::string& cell :
-         {median(debug + ", fp32", theirs), median(debug + ", bf16", theirs + std::string(cast)),
-          median(packed + ", bf16", theirs + std::string(cast)), start.empty() ? cold : start})
-      line += cell.empty() ? " |" : fmt::format(" {} |", cell);
-    must_have("README.md", line);
-  }
 }
 
 TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps of it") {
