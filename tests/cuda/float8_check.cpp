@@ -128,7 +128,7 @@ void check_quantized_experts(Checks& checks, c10::Device device, const Tensor& e
 void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& ends) {
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     const Inputs draw(type);
-    const auto name = [&](const char* op) {
+    const auto name = [&](const std::string& op) {
       return fmt::format("{}, {}: the CPU's bits", op, in_words(type));
     };
     const auto bits = [](const Tensors& quantized) {
@@ -136,15 +136,18 @@ void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& e
     };
     const Tensor x = draw.normal({700, 1152}) * draw.normal({700, 1152}).exp(),
                  experts = draw.normal({3, 384, 640}) * (3 * draw.normal({3, 384, 640})).exp();
-    for (const bool transposed : {false, true})
-      check(checks, device,
-            {name(transposed ? "quantize_float8, experts by 128 x 128, transposed"
-                             : "quantize_float8, experts by 128 x 128"),
-             "quantize_float8", type, type, 0, true, [=](const Place& p) {
-               const Tensor there = at_place(experts, p);
-               return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there, kFloat8Block,
-                                kFloat8Block, number_of(at::kFloat8_e4m3fn), true));
-             }});
+    for (const auto& [rows, columns] : {std::pair{kFloat8Block, kFloat8Block}, {std::int64_t{1}, kMxBlock}})
+      for (const bool transposed : {false, true}) {
+        const std::string what = fmt::format("quantize_float8, experts by {} x {}{}", rows, columns,
+                                             transposed ? ", transposed" : "");
+        check(checks, device,
+              {name(what), "quantize_float8", type, type, 0, true,
+               [=, rows = rows, columns = columns](const Place& p) {
+                 const Tensor there = at_place(experts, p);
+                 return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there, rows,
+                                  columns, number_of(at::kFloat8_e4m3fn), true));
+               }});
+      }
     for (const bool dense_rows : {true, false})
       check(checks, device,
             {name(dense_rows ? "quantize_float8, 1 x 32, dense rows"
@@ -152,15 +155,6 @@ void check_blocks_of_experts(Checks& checks, c10::Device device, const Tensor& e
              "quantize_float8", type, type, 0, true, [=](const Place& p) {
                const Tensor there = at_place(x, p);
                return bits(call("quantize_float8", dense_rows ? there : there.t().contiguous().t(),
-                                std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
-             }});
-    for (const bool transposed : {false, true})
-      check(checks, device,
-            {name(transposed ? "quantize_float8, experts by 1 x 32, transposed"
-                             : "quantize_float8, experts by 1 x 32"),
-             "quantize_float8", type, type, 0, true, [=](const Place& p) {
-               const Tensor there = at_place(experts, p);
-               return bits(call("quantize_float8", transposed ? there.transpose(1, 2) : there,
                                 std::int64_t{1}, kMxBlock, number_of(at::kFloat8_e4m3fn), true));
              }});
     check(checks, device,

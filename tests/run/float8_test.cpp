@@ -21,6 +21,14 @@ const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.
 const Words kMx = {"--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"},
             kNvfp4 = {"--model.converters=quantize.linear.nvfp4", "--quantize.linear.nvfp4.emulate=true"};
 
+// Losses differ from those of bfloat16, by at most a share of `tolerance`.
+void check_near_bfloat16(const Place& place, const char* run, const char* tolerance) {
+  const ProgramResult near = place.compare("bfloat16", run, {"--tolerance", tolerance});
+  INFO(near.output);
+  CHECK(near.exit_code == 0);
+  CHECK(place.compare("bfloat16", run, {"--tolerance", "1e-6"}).exit_code == 1);
+}
+
 TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, by every recipe") {
   climb({2, true, false, false, true}, kSizes + in_float8("blockwise"));
   climb({2, true, false, true, false}, kSizes + kMx);
@@ -57,10 +65,7 @@ TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show h
                                              " linear layers; not output (sizes are not multiples of "));
     CHECK(occurrences(text_of(place / recipe / "graph" / "train_step.ir"), "rondo.float8_mm.default(") ==
           products);
-    const ProgramResult near = place.compare("bfloat16", recipe, {"--tolerance", "0.1"});
-    INFO(near.output);
-    CHECK(near.exit_code == 0);
-    CHECK(place.compare("bfloat16", recipe, {"--tolerance", "1e-6"}).exit_code == 1);
+    check_near_bfloat16(place, recipe, "0.1");
   }
 }
 
@@ -76,8 +81,7 @@ TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show ho
   const std::string graph = text_of(place / "mxfp8" / "graph" / "train_step.ir");
   CHECK(occurrences(graph, "rondo.float8_mm.default(") == 42);
   CHECK(occurrences(graph, ", 1, 32, f8e4m3, true)") > 0);
-  CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "0.1"}).exit_code == 0);
-  CHECK(place.compare("bfloat16", "mxfp8", {"--tolerance", "1e-6"}).exit_code == 1);
+  check_near_bfloat16(place, "mxfp8", "0.1");
 }
 
 TEST_CASE("losses in NVFP4 are near those of bfloat16, and gradients are rounded by draws of the seed") {
@@ -90,10 +94,9 @@ TEST_CASE("losses in NVFP4 are near those of bfloat16, and gradients are rounded
   const std::string graph = text_of(place / "nvfp4" / "graph" / "train_step.ir");
   CHECK(occurrences(graph, "rondo.float8_mm.default(") == 42);
   CHECK(occurrences(graph, ", true, false, none)") == 28);  // a weight and its transpose
-  // Of activations: three projections of attention share an input, and two of the feed-forward.
+  // Activations: three projections of attention share an input, and so do two of the feed-forward.
   CHECK(occurrences(graph, ", false, true, none)") == 8);
-  CHECK(place.compare("bfloat16", "nvfp4", {"--tolerance", "0.2"}).exit_code == 0);
-  CHECK(place.compare("bfloat16", "nvfp4", {"--tolerance", "1e-6"}).exit_code == 1);
+  check_near_bfloat16(place, "nvfp4", "0.2");
 }
 
 TEST_CASE("selective checkpointing saves every second product of float8, as of other dtypes") {
@@ -143,10 +146,7 @@ TEST_CASE(
   CHECK(occurrences(graph, "rondo.float8_grouped_mm.default(") == 12);
   CHECK(occurrences(graph, "rondo.grouped_mm.default(") == 6);
   CHECK(occurrences(graph, "rondo.quantize_float8_runs.default(") == 10);
-  const ProgramResult near = place.compare("bfloat16", "float8", {"--tolerance", "0.1"});
-  INFO(near.output);
-  CHECK(near.exit_code == 0);
-  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "1e-6"}).exit_code == 1);
+  check_near_bfloat16(place, "float8", "0.1");
 }
 
 TEST_CASE("with experts in blocks of 128 every product of experts is float8, and losses are near bfloat16") {
@@ -162,8 +162,7 @@ TEST_CASE("with experts in blocks of 128 every product of experts is float8, and
   CHECK(occurrences(graph, "rondo.float8_grouped_mm.default(") == 18);
   CHECK(occurrences(graph, "rondo.grouped_mm.default(") == 0);
   CHECK(occurrences(graph, "rondo.pad_runs.default(") == 10);
-  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "0.1"}).exit_code == 0);
-  CHECK(place.compare("bfloat16", "float8", {"--tolerance", "1e-6"}).exit_code == 1);
+  check_near_bfloat16(place, "float8", "0.1");
 }
 
 // The checkpoint of a run on a GPU.
