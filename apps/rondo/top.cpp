@@ -45,12 +45,6 @@ class Keys {
   bool is_raw_ = false;
 };
 
-// The first look reads the whole log, which may be long.
-const RunRecord& look(RunFollower& follower, const std::string& folder) {
-  const StillWorking working("reading " + folder, /*json=*/false);
-  return follower.look();
-}
-
 }  // namespace
 
 int run_top(const Arguments& args) {
@@ -65,9 +59,13 @@ int run_top(const Arguments& args) {
               "seconds between updates (default 1)");
   if (!flags.read(args)) return 0;
   RunFollower follower(folder);
+  {
+    const StillWorking working("reading " + folder, /*json=*/false);
+    follower.look();  // all lines so far, which may be many
+  }
   std::optional<Keys> keys;
   while (true) {
-    const RunRecord& run = look(follower, folder);
+    const RunRecord& run = follower.look();
     const Terminal terminal = stdout_terminal();
     const bool ended = follower.has_ended();
     const std::string view = live_view(run, terminal.columns, terminal.color);
