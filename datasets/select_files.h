@@ -25,7 +25,7 @@ namespace rondo {
 struct SelectedFiles {
   std::vector<SourceFile> files;  // recognised; of the formats that are read
   std::int64_t skipped_hidden = 0, skipped_special = 0, skipped_binary = 0;
-  // What is left out, and what is read as text though it is data: lines for each entry of the path.
+  // Say what is left out, and which data files are read as text; lines for each entry of the path.
   std::vector<std::string> notes{};
   std::vector<std::string> warnings{};  // files that are listed twice
 };

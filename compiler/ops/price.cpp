@@ -10,10 +10,10 @@ namespace {
 
 // Returns the share of the rate with full tiles. A library computes tiles of the result, one per
 // multiprocessor at a time. Tiles extend past the edges of the result, the last wave leaves
-// multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. That
-// takes the same time everywhere, which is a sum of 256 for a multiprocessor of an H200. Tiles of
-// 128 x 256 have the full rate. Tiles of 128 x 128 load half as much again for each operation, but
-// there are twice as many of them.
+// multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. Filling
+// and draining take the same time on every GPU: as long as a multiprocessor of an H200 needs for
+// 256 terms of the sum. Tiles of 128 x 256 have the full rate. Tiles of 128 x 128 load half as much
+// again for each operation, but there are twice as many of them.
 double share_of_rate(const ProductShape& p, const DeviceModel& device) {
   constexpr double kSmallTileRate = 0.85, kH200Depth = 256, kH200FlopsPerS = 989e12 / 132;
   const double multiprocessors = device.multiprocessors;

@@ -151,8 +151,8 @@ Float8Matrix quantize_float8_columns(const Tensor& x, const Tensor& ends) {
   return handle.call(x, ends);
 }
 
-// The largest magnitude of a piece of 32 rows, without nans, is found first, and then that of the
-// pieces of a run. Pieces after the last run are a run of their own.
+// Finds the largest magnitude of every 32 rows, ignoring nans, and from these the largest of every
+// run. The rows after the last run count as one more run.
 Float8Matrix quantized_columns(const Tensor& x, const Tensor& ends) {
   Float8Matrix result = quantize_float8_columns_result(x, ends);
   const auto& [values, scales] = result;

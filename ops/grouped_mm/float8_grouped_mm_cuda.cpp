@@ -20,8 +20,7 @@ void require_support(const Tensor& a, const Tensor& scale_a, const Tensor& b) {
   if (b.dim() != 3 || scale_a.size(1) > 1)
     throw Error(ExitCode::environment,
                 "quantize.grouped_mm: grouped products with scales of pieces of rows, or of runs of columns, "
-                "are emulated only; set "
-                "emulate = true in its section, which works on any GPU");
+                "are emulated only; set emulate = true in its section, which works on any GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(a.device().index());
   if (has_float8_grouped_products(Float8Recipe::rowwise_with_gw_hp, gpu.major)) return;
   throw Error(ExitCode::environment,

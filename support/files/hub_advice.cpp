@@ -18,8 +18,7 @@ std::string hub_advice(const std::filesystem::path& path) {
     return "";
   return fmt::format(
       "; nothing is fetched from the Hugging Face Hub: `hf download {0} --local-dir {0}` fetches a "
-      "repository "
-      "into a folder of this name",
+      "repository into a folder of this name",
       name);
 }
 

@@ -137,8 +137,9 @@ TEST_CASE("linear layers of one input are one product where the plan gets shorte
   const std::string shared = "--world 64 --parallelism.tensor_parallel_degree=8";
   const json merged = planned(shared, ""), old = planned(shared, apart);
   CHECK(merged.at("notes").dump().find("merged 20 linear layers into 8") != std::string::npos);
-  // In a block nine products become three, with three copies of weights and gradients and one of
-  // values. Six products become three, with two copies of weights.
+  // Each of four blocks merges nine products of attention into three, which adds three copies of
+  // weights and gradients and one of values, and six of the feed-forward into three, which adds two
+  // copies of weights.
   CHECK(figure(old, "ops") - figure(merged, "ops") == 4 * (9 - 3 - 4 + 6 - 3 - 2));
   CHECK(number(merged, "step", "compute_s") < 0.99 * number(old, "step", "compute_s"));
   CHECK(total(merged) <= total(old));

@@ -138,9 +138,9 @@ TEST_CASE("rotations of both operands of a product cancel out") {
   const Tensor a = at::randn({32, 256}), b = at::randn({64, 256});
   const Tensor exact = at::matmul(a.to(at::kDouble), b.to(at::kDouble).t());
   const auto error = [&](bool rotate_a, bool rotate_b) {
-    const Tensor made = at::matmul(dequantized(quantized(a, {.rotate = rotate_a})),
-                                   dequantized(quantized(b, {.rotate = rotate_b})).t());
-    return ((made - exact).norm() / exact.norm()).item<double>();
+    const Tensor product = at::matmul(dequantized(quantized(a, {.rotate = rotate_a})),
+                                      dequantized(quantized(b, {.rotate = rotate_b})).t());
+    return ((product - exact).norm() / exact.norm()).item<double>();
   };
   CHECK(error(false, false) < 0.15);
   CHECK(error(true, true) < 0.15);
@@ -156,9 +156,9 @@ TEST_CASE("stochastic rounding keeps the mean, and nearest rounding does not") {
   Tensor sum = at::zeros_like(wide);
   constexpr int kTimes = 2000;
   for (int time = 0; time < kTimes; ++time) {
-    const Tensor one = dequantized(quantized(x, {.stream = time}));
-    CHECK((at::abs(one - wide) < 2.001).all().item<bool>());
-    sum += one;
+    const Tensor rounded = dequantized(quantized(x, {.stream = time}));
+    CHECK((at::abs(rounded - wide) < 2.001).all().item<bool>());
+    sum += rounded;
   }
   // The deviation of a mean is at most half the largest step, 2, over the root of the number:
   // 0.022.
