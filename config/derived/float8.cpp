@@ -10,14 +10,15 @@
 #include <set>
 
 #include "config/derived/batch.h"
+#include "config/derived/float8_experts.h"
+#include "config/derived/float8_modules.h"
 #include "models/parts/model_spec.h"
 #include "support/text/nearest.h"
 
 namespace rondo {
 namespace {
 
-constexpr const char *kTensor = "parallelism.tensor_parallel_degree",
-                     *kExpertTensor = "parallelism.expert_tensor_parallel_degree";
+constexpr const char* kTensor = "parallelism.tensor_parallel_degree";
 constexpr const char* kAutomatic = "auto_filter_small_kn";
 
 Float8Recipe recipe_of(const JobConfig& config) {
@@ -36,31 +37,11 @@ std::string recipe_key(const JobConfig& config) {
 }
 std::string filter_key(const JobConfig& config) { return float8_section(config) + ".filter_fqns"; }
 
-Float8Recipe expert_recipe(const JobConfig& config) {
-  if (config.model.converts_experts_to_mx()) return Float8Recipe::mxfp8;
-  return config.float8_experts.recipe_name.value_or(Float8Recipe::rowwise_with_gw_hp);
-}
-const std::vector<std::string>& names_of_experts(const JobConfig& config) {
-  return config.model.converts_experts_to_mx() ? config.mx_experts.fqns : config.float8_experts.fqns;
-}
-std::string experts_key(const JobConfig& config) { return float8_expert_section(config) + ".fqns"; }
-
-std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
-
 // Returns whether float8 is not faster on an H100, as measured by torchao
 // (_auto_filter_for_recipe).
 bool is_small(Float8Recipe recipe, std::int64_t out, std::int64_t in) {
   if (recipe == Float8Recipe::tensorwise) return in <= 4096 && out <= 1024;
   return out <= 2048 || in <= 1024 || (out <= 4096 && in <= 2048);
-}
-
-template <class Accept>
-std::vector<ParameterRule> parameters_that(const JobConfig& config, const Accept& accept) {
-  const ModelSpec* model = find_model_spec(config.model.name);
-  std::vector<ParameterRule> rules;
-  if (model != nullptr) rules = model->parameters(config.model.sizes);
-  std::erase_if(rules, [&](const ParameterRule& rule) { return !accept(rule); });
-  return rules;
 }
 
 std::vector<ParameterRule> linear_layers(const JobConfig& config) {
@@ -87,26 +68,6 @@ std::vector<ParameterRule> float8_layers(const JobConfig& config) {
   return rules;
 }
 
-using WhyNot = std::string (*)(const JobConfig&, const ParameterRule&);
-
-// Returns a line per reason: "layers.0.attention.wk, ... and 4 more (sizes are no multiples of
-// 128)".
-std::vector<std::string> left_out(const JobConfig& config, const std::vector<ParameterRule>& rules,
-                                  WhyNot why_not) {
-  std::map<std::string, std::vector<std::string>> modules_by_reason;
-  for (const ParameterRule& rule : rules)
-    if (const std::string why = why_not(config, rule); !why.empty())
-      modules_by_reason[why].push_back(module_of(rule));
-  constexpr std::size_t kShown = 3;
-  std::vector<std::string> lines;
-  for (auto& [why, modules] : modules_by_reason) {
-    const std::size_t more = modules.size() - std::min(kShown, modules.size());
-    modules.resize(modules.size() - more);
-    lines.push_back(fmt::format("{}{} ({})", fmt::join(modules, ", "),
-                                more > 0 ? fmt::format(" and {} more", more) : "", why));
-  }
-  return lines;
-}
 std::vector<std::string> left_out(const JobConfig& config) {
   return left_out(config, linear_layers(config), why_not_float8);
 }
@@ -128,88 +89,6 @@ std::vector<std::string> names_for_filters(const std::vector<ParameterRule>& rul
   return {names.begin(), names.end()};
 }
 
-using BrokenRules = std::vector<BrokenRule>;
-
-// A section has one recipe in this version.
-void check_mx_recipe(const std::string& section, const std::string& recipe, const std::string& only,
-                     BrokenRules& broken) {
-  const std::string key = section + ".recipe_name";
-  if (recipe == only) return;
-  broken.push_back({{key, "model.converters"},
-                    fmt::format("{} = \"{}\" is not in this version; \"{}\" is", key, recipe, only)});
-}
-
-// --- experts ---
-
-std::vector<ParameterRule> expert_matrices(const JobConfig& config) {
-  return parameters_that(config, [](const ParameterRule& rule) {
-    return rule.style == ParallelStyle::experts && rule.sizes.size() == 3;
-  });
-}
-
-bool is_named(const std::vector<std::string>& names, const ParameterRule& rule) {
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return module_of(rule).find(name) != std::string::npos;
-  });
-}
-
-std::string why_not_float8_experts(const JobConfig& config, const ParameterRule& rule) {
-  const std::int64_t granule = float8_granule(expert_recipe(config));
-  if (!is_named(names_of_experts(config), rule)) return "not named by " + experts_key(config);
-  if (rule.sizes[1] % granule != 0 || rule.sizes[2] % granule != 0)
-    return fmt::format("sizes are not multiples of {}", granule);
-  return "";
-}
-
-std::vector<ParameterRule> float8_experts(const JobConfig& config) {
-  std::vector<ParameterRule> rules = expert_matrices(config);
-  std::erase_if(rules,
-                [&](const ParameterRule& rule) { return !why_not_float8_experts(config, rule).empty(); });
-  return rules;
-}
-
-void check_experts(const JobConfig& config, BrokenRules& broken) {
-  const std::vector<ParameterRule> all = expert_matrices(config);
-  const std::string key = experts_key(config);
-  const auto refuse = [&](const std::string& rule) {
-    broken.push_back({{key, "model.converters", "model.name", "model.flavor"}, rule});
-  };
-  if (all.empty())
-    return refuse(fmt::format("{} has no experts; remove {} from model.converters", config.model.name,
-                              float8_expert_section(config)));
-  if (config.model.converts_experts_to_float8() && config.model.converts_experts_to_mx())
-    return refuse(
-        "products of experts are either in float8 or in MXFP8; remove quantize.grouped_mm.float8 or "
-        "quantize.grouped_mm.mx");
-  if (config.model.converts_experts_to_mx())
-    check_mx_recipe(float8_expert_section(config), config.mx_experts.recipe_name, MxExperts().recipe_name,
-                    broken);
-  if (names_of_experts(config).empty())
-    return refuse(fmt::format("{} names no experts; [\"experts\"] names all", key));
-  for (const std::string& name : names_of_experts(config))
-    if (std::none_of(all.begin(), all.end(), [&](const auto& rule) { return is_named({name}, rule); }))
-      return refuse(fmt::format("\"{}\" in {} names no experts; [\"experts\"] names all", name, key));
-  const std::vector<ParameterRule> chosen = float8_experts(config);
-  if (chosen.empty())
-    return refuse(fmt::format("no product of experts is computed in float8: {}",
-                              fmt::join(left_out(config, all, why_not_float8_experts), "; ")));
-  const std::int64_t ranks = config.parallelism.expert_tensor_parallel_degree;
-  const std::int64_t granule = float8_granule(expert_recipe(config));
-  for (const ParameterRule& rule : chosen) {
-    const ExpertCut& cut = rule.expert_cut;
-    if (cut.dim == 0) continue;
-    const std::int64_t size = rule.sizes[static_cast<std::size_t>(cut.dim)];
-    if (size % ranks != 0 || size / ranks % granule == 0) continue;
-    broken.push_back({{kExpertTensor, key, "model.name"},
-                      fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 needs a multiple "
-                                  "of {}",
-                                  kExpertTensor, ranks, size / ranks, size, module_of(rule), granule)});
-    return;
-  }
-}
-
-// --- linear layers ---
-
 // Returns whether the filter names a module. The head's name is torchtitan's default, so it may
 // name none.
 bool names_module(const JobConfig& config, const std::string& name) {
@@ -225,7 +104,7 @@ void check_mx_or_nvfp4(const JobConfig& config, BrokenRules& broken) {
                       "linear layers are either in float8, in MXFP8 or in NVFP4; keep one of float8, "
                       "quantize.linear.mx and quantize.linear.nvfp4"});
   if (model.converts_to_mx())
-    check_mx_recipe(float8_section(config), config.mx_linear.recipe_name, MxLinear().recipe_name, broken);
+    check_only_recipe(float8_section(config), config.mx_linear.recipe_name, MxLinear().recipe_name, broken);
   for (const std::string& name : filter_of(config))
     if (!names_module(config, name))
       broken.push_back({{filter_key(config), "model.converters", "model.name"},
@@ -294,16 +173,6 @@ std::string float8_section(const JobConfig& config) {
                                             : "quantize.linear.float8";
 }
 
-std::string float8_expert_section(const JobConfig& config) {
-  return config.model.converts_experts_to_mx() ? "quantize.grouped_mm.mx" : "quantize.grouped_mm.float8";
-}
-
-std::optional<Float8Options> float8_expert_options(const JobConfig& config) {
-  const bool mx = config.model.converts_experts_to_mx();
-  if (!mx && !config.model.converts_experts_to_float8()) return std::nullopt;
-  return Float8Options{expert_recipe(config), mx ? config.mx_experts.emulate : config.float8_experts.emulate};
-}
-
 std::string in_words(const Float8Options& options) {
   return fmt::format("{}{}", name_of(options.recipe), options.emulate ? ", emulated" : "");
 }
@@ -355,16 +224,6 @@ std::string float8_summary(const JobConfig& config) {
   std::string text = fmt::format("float8: {}, {} of {} linear layers", in_words(*options),
                                  float8_weights(config).size(), linear_layers(config).size());
   for (const std::string& modules : left_out(config)) text += "; not " + modules;
-  return text;
-}
-
-std::string float8_expert_summary(const JobConfig& config) {
-  const std::optional<Float8Options> options = float8_expert_options(config);
-  if (!options) return "";
-  const std::vector<ParameterRule> all = expert_matrices(config);
-  std::string text = fmt::format("float8: {}, {} of {} products of experts", in_words(*options),
-                                 float8_experts(config).size(), all.size());
-  for (const std::string& modules : left_out(config, all, why_not_float8_experts)) text += "; not " + modules;
   return text;
 }
 
