@@ -133,43 +133,45 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
           "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are not multiples of 128)"));
 }
 
-TEST_CASE("linear layers in MXFP8 leave out the head, and what cannot be is refused") {
-  const std::string mx = "model.converters = [\"quantize.linear.mx\"]\nquantize.linear.mx.emulate = true\n";
-  CHECK(float8_summary(load_text(mx)) ==
-        "float8: mxfp8, emulated, 42 of 43 linear layers; not output (named by "
-        "quantize.linear.mx.filter_fqns)");
-  CHECK(message_of(mx + "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice = \"cuda\"\n").empty());
-  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
-             ContainsSubstring("set quantize.linear.mx.emulate = true"));
-  CHECK_THAT(message_of(mx + "quantize.linear.mx.recipe_name = \"mxfp4\"\n"),
-             ContainsSubstring("quantize.linear.mx.recipe_name = \"mxfp4\" is not in this version"));
-  CHECK(message_of("quantize.linear.mx.recipe_name = \"mxfp4\"\n").empty());
-  CHECK_THAT(message_of(mx + "quantize.linear.mx.filter_fqns = [\"outptu\"]\n"),
-             ContainsSubstring("\"outptu\" in quantize.linear.mx.filter_fqns names no module"));
-  CHECK_THAT(message_of(mx + "training.local_batch_size = 1\ntraining.seq_len = 48\n"),
-             ContainsSubstring("float8 \"mxfp8\" needs a multiple of 32"));
-  CHECK_THAT(message_of("model.converters = [\"float8\", \"quantize.linear.mx\"]\n"
-                        "quantize.linear.mx.emulate = true\n"),
-             ContainsSubstring("linear layers are either in float8, in MXFP8 or in NVFP4"));
-  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::mxfp8, 10, 0));
+TEST_CASE("linear layers in MXFP8 and NVFP4 leave out the head, and what cannot be is refused") {
+  struct Case {
+    std::string section;
+    rondo::Float8Recipe recipe;
+    int granule;
+  };
+  for (const auto& [section, recipe, granule] :
+       {Case{"quantize.linear.mx", rondo::Float8Recipe::mxfp8, 32},
+        Case{"quantize.linear.nvfp4", rondo::Float8Recipe::nvfp4, 16}}) {
+    const std::string name(rondo::name_of(recipe)), converter = "model.converters = [\"" + section + "\"]\n",
+                                                    emulated = converter + section + ".emulate = true\n";
+    CHECK(float8_summary(load_text(emulated)) == "float8: " + name +
+                                                     ", emulated, 42 of 43 linear layers; not output (named "
+                                                     "by " +
+                                                     section + ".filter_fqns)");
+    CHECK_THAT(message_of(converter), ContainsSubstring("set " + section + ".emulate = true"));
+    CHECK_THAT(message_of(emulated + section + ".filter_fqns = [\"outptu\"]\n"),
+               ContainsSubstring("\"outptu\" in " + section + ".filter_fqns names no module"));
+    const std::string odd_tokens = std::to_string(granule + granule / 2);
+    CHECK_THAT(
+        message_of(emulated + "training.local_batch_size = 1\ntraining.seq_len = " + odd_tokens + "\n"),
+        ContainsSubstring("float8 \"" + name + "\" needs a multiple of " + std::to_string(granule)));
+    for (const char* const other : {"float8", "quantize.linear.mx", "quantize.linear.nvfp4"})
+      if (other != section)
+        CHECK_THAT(message_of("model.converters = [\"" + std::string(other) + "\", \"" + section + "\"]\n" +
+                              section + ".emulate = true\n"),
+                   ContainsSubstring("linear layers are either in float8, in MXFP8 or in NVFP4; keep one of "
+                                     "float8, quantize.linear.mx and quantize.linear.nvfp4"));
+    CHECK_FALSE(has_float8_products(recipe, 10, 0));
+  }
 }
 
-TEST_CASE("linear layers in NVFP4 leave out the head, and what cannot be is refused") {
-  const std::string nvfp4 =
-      "model.converters = [\"quantize.linear.nvfp4\"]\nquantize.linear.nvfp4.emulate = true\n";
-  CHECK(float8_summary(load_text(nvfp4)) ==
-        "float8: nvfp4, emulated, 42 of 43 linear layers; not output (named by "
-        "quantize.linear.nvfp4.filter_fqns)");
-  CHECK_THAT(message_of("model.converters = [\"quantize.linear.nvfp4\"]\n"),
-             ContainsSubstring("set quantize.linear.nvfp4.emulate = true"));
-  CHECK_THAT(message_of(nvfp4 + "quantize.linear.nvfp4.filter_fqns = [\"outptu\"]\n"),
-             ContainsSubstring("\"outptu\" in quantize.linear.nvfp4.filter_fqns names no module"));
-  CHECK_THAT(message_of(nvfp4 + "training.local_batch_size = 1\ntraining.seq_len = 24\n"),
-             ContainsSubstring("float8 \"nvfp4\" needs a multiple of 16"));
-  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\", \"quantize.linear.nvfp4\"]\n"
-                        "quantize.linear.mx.emulate = true\n"),
-             ContainsSubstring("keep one of float8, quantize.linear.mx and quantize.linear.nvfp4"));
-  CHECK_FALSE(has_float8_products(rondo::Float8Recipe::nvfp4, 10, 0));
+TEST_CASE("MXFP8 of linear layers has one recipe, and accepts torchtitan's choice of a kernel") {
+  const std::string mx = "model.converters = [\"quantize.linear.mx\"]\nquantize.linear.mx.emulate = true\n",
+                    mxfp4 = "quantize.linear.mx.recipe_name = \"mxfp4\"\n";
+  CHECK(message_of(mx + "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice = \"cuda\"\n").empty());
+  CHECK_THAT(message_of(mx + mxfp4),
+             ContainsSubstring("quantize.linear.mx.recipe_name = \"mxfp4\" is not in this version"));
+  CHECK(message_of(mxfp4).empty());
 }
 
 TEST_CASE("products of experts are in float8 if their modules are named, and the log says which") {
