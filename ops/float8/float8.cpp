@@ -1,6 +1,6 @@
-// Matrices of float8: checks, shape rules, CPU kernels. Rows are read twice: for the largest
-// magnitude of each piece of a row (a block has one or more pieces), and for rounding. A transposed
-// matrix is copied first.
+// Matrices of float8: checks, shape rules, CPU kernels. A tile of the matrix (ops/float8/tiles.h)
+// is read twice while a cache holds it: for the largest magnitude of each block, and for rounding.
+// The largest magnitude of a whole matrix is found first.
 #include "ops/float8/float8.h"
 
 #include <ATen/TensorOperators.h>
@@ -13,11 +13,12 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
+#include "ops/float8/float8_lines.h"
 #include "ops/float8/float8_math.h"
+#include "ops/float8/tiles.h"
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
@@ -52,50 +53,45 @@ struct Blocks {
         of_columns(matrix.size(1) / columns) {}
 };
 
-// Quantizes a contiguous matrix to `result`.
+// Quantizes a matrix with dense rows or dense columns to `result`.
 void quantize(const Tensor& x, const Float8Block& block, bool power_of_two, const Float8Matrix& result) {
   const auto& [values, scales] = result;
-  const at::ScalarType dtype = values.scalar_type();
   const Blocks blocks(x, block);
-  auto* const to = static_cast<std::uint8_t*>(values.mutable_data_ptr());
+  const bool is_mx = block.columns == kMxBlock;
+  auto* const numbers = static_cast<std::uint8_t*>(values.mutable_data_ptr());
+  auto* const scale = scales.mutable_data_ptr<float>();
+  const std::int64_t width = x.size(1), scale_row = scales.stride(0), scale_column = scales.stride(1);
   with_dtype(x, "quantize_float8", [&](auto type) {
     using T = decltype(type);
-    using Sum = SumOf<T>;
-    const std::int64_t width = x.size(1), pieces = blocks.of_columns;
-    const T* const from = x.const_data_ptr<T>();
-    std::vector<Sum> most(static_cast<std::size_t>(x.size(0) * pieces));
-    for_each_row(x.size(0), width, [&](std::int64_t row) {
-      for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        const T* const begin = from + row * width + piece * blocks.columns;
-        Sum largest = 0;
-        for (std::int64_t i = 0; i < blocks.columns; ++i) {
-          const Sum magnitude = std::abs(static_cast<Sum>(begin[i]));
-          largest = magnitude > largest ? magnitude : largest;
-        }
-        most[static_cast<std::size_t>(row * pieces + piece)] = largest;
-      }
-    });
-    with_format(dtype, [&](auto constant) {
+    with_format(values.scalar_type(), [&](auto constant) {
       constexpr float8::Format kFormat = decltype(constant)::value;
-      std::vector<float> factors(static_cast<std::size_t>(blocks.of_rows * pieces));
-      auto* const scale = scales.mutable_data_ptr<float>();
-      for (std::int64_t i = 0; i < blocks.of_rows; ++i)
-        for (std::int64_t piece = 0; piece < pieces; ++piece) {
-          Sum largest = 0;
-          for (std::int64_t row = i * blocks.rows; row < (i + 1) * blocks.rows; ++row)
-            largest = std::max(largest, most[static_cast<std::size_t>(row * pieces + piece)]);
-          const float factor = float8::factor_of(static_cast<double>(largest), kFormat, power_of_two);
-          factors[static_cast<std::size_t>(i * pieces + piece)] = factor;
-          scale[i * scales.stride(0) + piece * scales.stride(1)] = 1 / factor;
-        }
-      for_each_row(x.size(0), width, [&](std::int64_t row) {
-        for (std::int64_t piece = 0; piece < pieces; ++piece) {
-          const auto factor =
-              static_cast<Sum>(factors[static_cast<std::size_t>(row / blocks.rows * pieces + piece)]);
-          const std::int64_t begin = row * width + piece * blocks.columns;
-          for (std::int64_t i = begin; i < begin + blocks.columns; ++i)
-            to[i] = float8::rounded<kFormat>(static_cast<float>(static_cast<Sum>(from[i]) * factor));
-        }
+      const auto factor_of = [=](SumOf<T> largest) {
+        return is_mx ? float8::mx_factor(static_cast<float>(largest))
+                     : float8::factor_of(static_cast<double>(largest), kFormat, power_of_two);
+      };
+      if (block.rows == 0) {
+        const float factor = factor_of(largest_magnitude<T>(x, Nans::skipped));
+        *scale = 1 / factor;
+        return for_each_tile<T>(x, 1, 0, [=](const Tile<T>& tile) {
+          for (std::int64_t i = 0; i < tile.rows; ++i)
+            round_line<kFormat>(tile.line(i), width, factor, numbers + (tile.row + i) * width);
+        });
+      }
+      const std::int64_t height = blocks.rows, length = blocks.columns;
+      for_each_tile<T>(x, height, block.columns, [=](const Tile<T>& tile) {
+        for (std::int64_t row = 0; row < tile.rows; row += height)
+          for (std::int64_t column = 0; column < tile.columns; column += length) {
+            BitsOf<T> largest = 0;
+            for (std::int64_t i = 0; i < height; ++i)
+              largest = std::max(largest, largest_bits(tile.line(row + i) + column, length,
+                                                       is_mx ? Nans::kept : Nans::skipped));
+            const float factor = factor_of(magnitude_of<T>(largest));
+            const std::int64_t first_row = tile.row + row, first_column = tile.column + column;
+            scale[first_row / height * scale_row + first_column / length * scale_column] = 1 / factor;
+            for (std::int64_t i = 0; i < height; ++i)
+              round_line<kFormat>(tile.line(row + i) + column, length, factor,
+                                  numbers + (first_row + i) * width + first_column);
+          }
       });
     });
   });
@@ -104,10 +100,15 @@ void quantize(const Tensor& x, const Float8Block& block, bool power_of_two, cons
 Float8Matrix quantize_float8_cpu(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                  at::ScalarType dtype, bool power_of_two) {
   Float8Matrix result = quantize_float8_result(x, block_rows, block_columns, dtype);
-  if (block_columns == kMxBlock) return quantize_mx(x, result), result;
-  const auto matrix = [](const Tensor& t) { return t.dim() == 3 ? t.flatten(0, 1) : t; };
-  quantize(matrix(x.contiguous()), {block_rows, block_columns}, power_of_two,
-           {matrix(std::get<0>(result)), matrix(std::get<1>(result))});
+  const auto& [values, scales] = result;
+  const Float8Block block = {block_rows, block_columns};
+  if (x.dim() == 2) {
+    quantize(x, block, power_of_two, result);
+  } else if (x.is_contiguous()) {
+    quantize(x.flatten(0, 1), block, power_of_two, {values.flatten(0, 1), scales.flatten(0, 1)});
+  } else {
+    for (std::int64_t i = 0; i < x.size(0); ++i) quantize(x[i], block, power_of_two, {values[i], scales[i]});
+  }
   return result;
 }
 
@@ -121,10 +122,7 @@ Float8Matrix quantize_float8_runs_cpu(const Tensor& x, const Tensor& ends, std::
     return t.narrow(0, begin, end - begin);
   };
   const Float8Matrix of_runs = {part(values, 0, filled), part(scales, 0, filled)};
-  if (filled > 0 && block_columns == kMxBlock)
-    quantize_mx(part(x, 0, filled), of_runs);
-  else if (filled > 0)
-    quantize(part(x, 0, filled).contiguous(), {1, block_columns}, /*power_of_two=*/true, of_runs);
+  if (filled > 0) quantize(part(x, 0, filled), {1, block_columns}, /*power_of_two=*/true, of_runs);
   part(values, filled, rows).view(at::kByte).zero_();
   part(scales, filled, rows).fill_(1);
   return result;
@@ -145,6 +143,30 @@ Tensor float8_mm_shape(const Tensor& a, const Tensor& scale_a, const Tensor& b, 
 Float8Matrix quantize_float8_shape(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
                                    at::ScalarType dtype, bool) {
   return quantize_float8_result(x, block_rows, block_columns, dtype);
+}
+
+// Multiplies each number by its scale. T: the type of the result. A row is widened whole, since a
+// loop over a short piece of bytes would not fill a vector.
+template <class T>
+void dequantize(const Tensor& values, const Tensor& scales, const Tensor& result) {
+  const Blocks blocks(values, float8_block(values, scales));
+  const auto* const numbers = static_cast<const std::uint8_t*>(values.const_data_ptr());
+  const auto* const scale = scales.const_data_ptr<float>();
+  T* const to = result.mutable_data_ptr<T>();
+  const std::int64_t height = blocks.rows, width = values.size(1), length = blocks.columns,
+                     scale_row = scales.stride(0), scale_column = scales.stride(1);
+  with_format(values.scalar_type(), [&](auto constant) {
+    constexpr float8::Format kFormat = decltype(constant)::value;
+    for_each_row(values.size(0), width, [=](std::int64_t row) {
+      const float* const of_row = scale + row / height * scale_row;
+      T* const line = to + row * width;
+      widen_line<kFormat>(numbers + row * width, width, line);
+      for (std::int64_t column = 0; column < width; column += length) {
+        const auto factor = static_cast<T>(of_row[column / length * scale_column]);
+        for (std::int64_t i = column; i < column + length; ++i) line[i] *= factor;
+      }
+    });
+  });
 }
 
 // Returns whether x is a stack of matrices without gaps, each of dense rows or columns.
@@ -254,6 +276,12 @@ Float8Block float8_block(const Tensor& values, const Tensor& scales) {
 }
 
 Tensor dequantized(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
+  if (values.is_cpu()) {
+    const Tensor result = at::empty(values.sizes(), values.options().dtype(dtype));
+    dtype == at::kDouble ? dequantize<double>(values, scales, result)
+                         : dequantize<float>(values, scales, result);
+    return result;
+  }
   const Blocks blocks(values, float8_block(values, scales));
   const Tensor wide = values.to(dtype).view({blocks.of_rows, blocks.rows, blocks.of_columns, blocks.columns});
   const Tensor of_blocks = scales.narrow(1, 0, blocks.of_columns).to(dtype);

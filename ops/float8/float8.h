@@ -76,9 +76,10 @@ at::Tensor float8_mm_result(const at::Tensor& a, const at::Tensor& scale_a, cons
                             const at::Tensor& scale_b, at::ScalarType dtype);
 // Returns the block of a matrix with these scales, without zeros.
 Float8Block float8_block(const at::Tensor& values, const at::Tensor& scales);
-// Quantizes a matrix or a stack of them in blocks of 1 x 32, on any device.
+// Quantizes a matrix or a stack of them in blocks of 1 x 32 by ops of LibTorch, for devices without
+// a kernel for it. The nans of values may be negative.
 void quantize_mx(const at::Tensor& x, const Float8Matrix& result);
-// Returns values [M, K] times their scales.
+// Returns values [M, K] times their scales, f32 or f64.
 at::Tensor dequantized(const at::Tensor& values, const at::Tensor& scales, at::ScalarType dtype);
 // Returns the emulated product.
 at::Tensor emulated_float8_mm(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,

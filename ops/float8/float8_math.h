@@ -33,6 +33,13 @@ RONDO_DEVICE inline float factor_of(double most, Format format, bool power_of_tw
   return power_of_two ? float_of(bits_of(factor) & 0xff800000U) : factor;
 }
 
+// Returns the factor of a block of MXFP8: 2^(8 - e) for a largest magnitude in [2^e, 2^(e + 1)). It
+// is a normal number. A block with a nan or an infinity has the factor 0.
+RONDO_DEVICE inline float mx_factor(float most) {
+  const auto exponent = static_cast<std::int32_t>(bits_of(most) >> 23), factor = 262 - exponent;
+  return exponent == 255 ? 0 : float_of(static_cast<std::uint32_t>(factor > 253 ? 253 : factor) << 23);
+}
+
 // Rounds to the nearest number of the format, ties to even, and saturates at the largest number.
 // There is one NaN.
 template <Format format>
@@ -52,6 +59,26 @@ RONDO_DEVICE inline std::uint8_t rounded(float x) {
   }
   const std::uint32_t even = magnitude + ((1U << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1);
   return static_cast<std::uint8_t>(sign | ((even - ((127 - bias) << 23)) >> dropped));
+}
+
+// Returns what the bits of a number stand for.
+template <Format format>
+RONDO_DEVICE inline float widened(std::uint8_t number) {
+  constexpr bool e4m3 = format == Format::e4m3;
+  constexpr std::uint32_t dropped = e4m3 ? 20 : 21, bias = e4m3 ? 7 : 15;
+  const std::uint32_t sign = static_cast<std::uint32_t>(number & 0x80) << 24, magnitude = number & 0x7f;
+  // The format's smallest number, of which subnormal numbers are multiples.
+  const float least = float_of((128 - bias - (23 - dropped)) << 23);
+  const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * least;
+  std::uint32_t bits = (magnitude << dropped) + ((127 - bias) << 23);
+  bits = magnitude < (1U << (23 - dropped)) ? bits_of(small) : bits;
+  if constexpr (e4m3) {
+    bits = magnitude == 0x7f ? 0x7fc00000 : bits;
+  } else {
+    bits = magnitude > 0x7c ? 0x7fc00000 : bits;
+    bits = magnitude == 0x7c ? 0x7f800000 : bits;
+  }
+  return float_of(sign | bits);
 }
 
 }  // namespace rondo::float8

@@ -48,13 +48,14 @@ std::tuple<at::Tensor, at::Tensor> quantize_nvfp4(const at::Tensor& x, const Nvf
 // above.
 std::tuple<at::Tensor, at::Tensor> quantize_nvfp4_result(const at::Tensor& x);
 
-// The kernel of every device reads these tensors.
+// The CUDA kernel reads these tensors.
 struct Nvfp4Operand {
   at::Tensor x;        // [M, K], f32, contiguous, rotated
   at::Tensor largest;  // [], f32: its largest magnitude, with nans
   at::Tensor bits;     // [], i64: the sum of the bits of the elements; undefined without a stream
 };
-// Rotates x, and finds what its scales and draws depend on. `stochastic`: `bits` is needed.
+// Rotates x by ops of LibTorch, and finds what its scales and draws depend on. `stochastic`: `bits`
+// is needed.
 Nvfp4Operand nvfp4_operand(const at::Tensor& x, bool rotate, bool stochastic);
 
 }  // namespace rondo

@@ -13,21 +13,35 @@ namespace rondo::nvfp4 {
 constexpr std::int64_t kPiece = 16;  // numbers of a row that share a scale
 constexpr float kLargest = 6, kLargestScale = 448, kLeastScale = 0.015625F, kLargestFloat = 3.40282347e38F;
 
+// Of numbers. On a CPU, fmin and fmax of C are calls of functions.
+RONDO_DEVICE inline float lesser(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return std::fmin(a, b);
+#else
+  return b < a ? b : a;
+#endif
+}
+RONDO_DEVICE inline float greater(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return std::fmax(a, b);
+#else
+  return a < b ? b : a;
+#endif
+}
+
 // Rounds a magnitude of at most 6 to a number of E2M1, whose spacing is 0.5 below 2, 1 below 4 and
 // 2 above: to nearest, ties to even, or with a draw below 2^16.
 RONDO_DEVICE inline float spacing(float magnitude) {
   return magnitude < 2 ? 0.5F : magnitude < 4 ? 1.0F : 2.0F;
 }
-RONDO_DEVICE inline float whole(float steps) {  // to nearest
-  constexpr float kMagic = 8388608;             // floats from here on are whole numbers
-  return steps + kMagic - kMagic;
-}
+constexpr float kWhole = 8388608;  // floats from here to twice as much are 1 apart
 RONDO_DEVICE inline float nearest(float magnitude) {
-  const float step = spacing(magnitude);
-  return whole(magnitude / step) * step;
+  const float shift = spacing(magnitude) * kWhole;
+  return magnitude + shift - shift;
 }
 RONDO_DEVICE inline float stochastic(float magnitude, std::uint32_t draw) {
-  const float step = spacing(magnitude), steps = magnitude / step, near = whole(steps);
+  const float step = spacing(magnitude), per_step = magnitude < 2 ? 2.0F : magnitude < 4 ? 1.0F : 0.5F;
+  const float steps = magnitude * per_step, near = steps + kWhole - kWhole;
   const float below = near > steps ? near - 1 : near;
   return (static_cast<float>(static_cast<std::int32_t>(draw)) < (steps - below) * 65536 ? below + 1 : below) *
          step;
@@ -39,60 +53,31 @@ RONDO_DEVICE inline float rounded_scale(float x) {
   return float8::float_of((bits + 0x7ffff + ((bits >> 20) & 1)) & 0xfff00000);
 }
 
-struct Job {
-  const float* x;  // [rows, columns]
-  std::int64_t rows, columns;
-  bool squares;
-  const float* largest;
-  const std::int64_t* bits;  // nullptr: rounds to nearest
-  std::int64_t stream;
-  std::uint8_t* values;
-  float* scales;
+// Returns 1 / the scale of a matrix with this largest magnitude. Of a matrix of zeros it is 1. Of
+// tiny numbers it is finite.
+RONDO_DEVICE inline float encode_of(float largest) {
+  return largest == 0 ? 1 : lesser(kLargestScale * kLargest / largest, kLargestFloat);
+}
 
-  RONDO_DEVICE std::int64_t pieces() const { return rows * (columns / kPiece); }
-};
+// Returns the scale of a block whose largest magnitude is `most`.
+RONDO_DEVICE inline float scale_of(float most, float encode) {
+  const float wanted = lesser(greater(most / kLargest * encode, kLeastScale), kLargestScale);
+  return rounded_scale(wanted) * (1 / encode);
+}
+RONDO_DEVICE inline float factor_of(float scale) { return lesser(1 / scale, kLargestFloat); }
 
-// Quantizes piece i of the matrix, counted row by row.
-RONDO_DEVICE inline void quantize_piece(const Job& job, std::int64_t i) {
-  const std::int64_t of_row = job.columns / kPiece, row = i / of_row, column = i % of_row * kPiece;
-  const std::int64_t first = row * job.columns + column;
-  const std::int64_t begin = job.squares ? row / kPiece * kPiece : row,
-                     end = begin + (job.squares ? kPiece : 1);
-  float most = 0;
-  for (std::int64_t r = begin; r < end; ++r)
-    for (std::int64_t k = 0; k < kPiece; ++k) {
-      const float magnitude = std::fabs(job.x[r * job.columns + column + k]);
-      most = magnitude > most ? magnitude : most;
-    }
-  const float largest = *job.largest;
-  if (!(largest <= kLargestFloat)) {
-    job.scales[i] = float8::float_of(0x7fc00000);
-    for (std::int64_t k = 0; k < kPiece; ++k) job.values[first + k] = 0;
-    return;
-  }
-  // 1 / the scale of the matrix. Of a matrix of zeros it is 1, and of tiny numbers it is finite.
-  const float encode = largest == 0 ? 1 : std::fmin(kLargestScale * kLargest / largest, kLargestFloat);
-  const float wanted = std::fmin(std::fmax(most / kLargest * encode, kLeastScale), kLargestScale);
-  const float scale = rounded_scale(wanted) * (1 / encode);
-  const float factor = std::fmin(1 / scale, kLargestFloat);
-  job.scales[i] = scale;
-  RoundingDraws draws;
-  draws.stream = job.stream;
-  const std::uint64_t bits = job.bits == nullptr ? 0 : static_cast<std::uint64_t>(*job.bits);
-  for (std::int64_t group = 0; group < kPiece; group += kDrawGroup) {
-    PhiloxWords words = {};
-    if (job.bits != nullptr)
-      words = draws.words((first + group) / kDrawGroup, static_cast<std::uint32_t>(bits),
-                          static_cast<std::uint32_t>(bits >> 32));
-    for (int k = 0; k < kDrawGroup; ++k) {
-      const float x = job.x[first + group + k] * factor, magnitude = std::fmin(std::fabs(x), kLargest);
-      const float number =
-          job.bits == nullptr ? nearest(magnitude) : stochastic(magnitude, draw_of(words, k));
-      const std::uint32_t sign = float8::bits_of(x) >> 24 & 0x80;
-      job.values[first + group + k] =
-          static_cast<std::uint8_t>(sign | float8::rounded<float8::Format::e4m3>(number));
-    }
-  }
+RONDO_DEVICE inline float magnitude_of(float x) { return lesser(std::fabs(x), kLargest); }
+// Returns a number of E2M1, which is 0 or a normal number of E4M3, with the sign of x.
+RONDO_DEVICE inline std::uint8_t with_sign_of(float x, float magnitude) {
+  constexpr std::uint32_t kBias = 127 - 7;  // of f32's exponents over those of E4M3
+  const std::uint32_t sign = float8::bits_of(x) >> 24 & 0x80, bits = float8::bits_of(magnitude) >> 20;
+  return static_cast<std::uint8_t>(sign | (bits == 0 ? 0 : bits - (kBias << 3)));
+}
+// Returns the number of E2M1 that an element times the factor of its block rounds to: to nearest,
+// or with a draw below 2^16.
+RONDO_DEVICE inline std::uint8_t number_of(float x) { return with_sign_of(x, nearest(magnitude_of(x))); }
+RONDO_DEVICE inline std::uint8_t number_of(float x, std::uint32_t draw) {
+  return with_sign_of(x, stochastic(magnitude_of(x), draw));
 }
 
 }  // namespace rondo::nvfp4

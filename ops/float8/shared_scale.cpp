@@ -4,11 +4,10 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <type_traits>
-#include <vector>
 
+#include "ops/float8/float8_lines.h"
 #include "ops/float8/float8_math.h"
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
@@ -23,16 +22,6 @@ using at::Tensor;
 
 constexpr std::int64_t kChunk = 4096;  // elements of one task
 
-std::int64_t chunks_of(const Tensor& x) { return (x.numel() + kChunk - 1) / kChunk; }
-
-// Calls f(begin, end) for each chunk of x, in parallel.
-template <class F>
-void for_each_chunk(const Tensor& x, const F& f) {
-  const std::int64_t count = x.numel();
-  for_each_row(chunks_of(x), kChunk,
-               [&](std::int64_t chunk) { f(chunk * kChunk, std::min(count, (chunk + 1) * kChunk)); });
-}
-
 bool is_float8(const Tensor& x) {
   return x.scalar_type() == at::kFloat8_e4m3fn || x.scalar_type() == at::kFloat8_e5m2;
 }
@@ -46,18 +35,7 @@ Tensor largest_magnitude_cpu(const Tensor& x) {
   Tensor result = largest_magnitude_result(x);
   with_dtype(x, "largest_magnitude", [&](auto type) {
     using T = decltype(type);
-    using Sum = SumOf<T>;
-    const T* const from = x.const_data_ptr<T>();
-    std::vector<Sum> most(static_cast<std::size_t>(chunks_of(x)));
-    for_each_chunk(x, [&](std::int64_t begin, std::int64_t end) {
-      Sum largest = 0;
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Sum magnitude = std::abs(static_cast<Sum>(from[i]));
-        largest = magnitude > largest ? magnitude : largest;
-      }
-      most[static_cast<std::size_t>(begin / kChunk)] = largest;
-    });
-    *result.mutable_data_ptr<Sum>() = *std::max_element(most.begin(), most.end());
+    *result.mutable_data_ptr<SumOf<T>>() = largest_magnitude<T>(x, Nans::skipped);
   });
   return result;
 }
@@ -72,14 +50,15 @@ std::tuple<Tensor, Tensor> quantize_float8_by_cpu(const Tensor& x, const Tensor&
     using T = decltype(type);
     using Sum = SumOf<T>;
     const T* const from = x.const_data_ptr<T>();
+    const std::int64_t count = x.numel();
     const float factor =
         float8::factor_of(static_cast<double>(*largest.const_data_ptr<Sum>()), format, power_of_two);
     *scale.mutable_data_ptr<float>() = 1 / factor;
     const auto round = [&](auto constant) {
-      for_each_chunk(x, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          to[i] = float8::rounded<decltype(constant)::value>(
-              static_cast<float>(static_cast<Sum>(from[i]) * static_cast<Sum>(factor)));
+      for_each_row((count + kChunk - 1) / kChunk, kChunk, [=](std::int64_t chunk) {
+        const std::int64_t begin = chunk * kChunk;
+        round_line<decltype(constant)::value>(from + begin, std::min(kChunk, count - begin), factor,
+                                              to + begin);
       });
     };
     if (format == float8::Format::e4m3)

@@ -13,8 +13,12 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "ops/float8/float8_lines.h"
+#include "ops/float8/tiles.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/op_handle.h"
@@ -69,6 +73,45 @@ Float8Matrix quantize_float8_columns_result(const Tensor& x, const Tensor& ends)
                "quantize_float8_columns: ends must be a list of int32");
   return {at::empty({x.size(1), x.size(0)}, x.options().dtype(at::kFloat8_e4m3fn)),
           at::empty({x.size(1), x.size(0) / kMxBlock}, x.options().dtype(at::kFloat))};
+}
+
+// Finds the largest magnitude of every run of a line, and rounds the run.
+Float8Matrix quantize_float8_columns_cpu(const Tensor& x, const Tensor& ends) {
+  Float8Matrix result = quantize_float8_columns_result(x, ends);
+  const auto& [values, scales] = result;
+  const std::int64_t width = x.size(0), pieces = width / kMxBlock;
+  const bool dense = x.stride(0) == 1 || x.stride(1) == 1;
+  const Tensor turned = (dense ? x : x.contiguous()).t(), limits = ends.contiguous();
+  // Pieces at which the runs end. The rows after the last run count as one more run.
+  std::vector<std::int64_t> stops;
+  for (std::int64_t run = 0; run < limits.size(0); ++run)
+    stops.push_back((limits.const_data_ptr<std::int32_t>()[run] + kMxBlock - 1) / kMxBlock);
+  stops.push_back(pieces);
+  with_dtype(x, "quantize_float8_columns", [&](auto type) {
+    using T = decltype(type);
+    for_each_tile<T>(turned, 1, 0,
+                     [=, &stops, numbers = static_cast<std::uint8_t*>(values.mutable_data_ptr()),
+                      scale = scales.mutable_data_ptr<float>()](const Tile<T>& tile) {
+                       for (std::int64_t i = 0; i < tile.rows; ++i) {
+                         const std::int64_t row = tile.row + i;
+                         std::int64_t begin = 0;
+                         for (const std::int64_t stop : stops) {
+                           const std::int64_t end = std::min(stop, pieces);
+                           if (end <= begin) continue;
+                           const std::int64_t first = begin * kMxBlock, count = end * kMxBlock - first;
+                           const T* const from = tile.line(i) + first;
+                           const float factor = float8::factor_of(
+                               static_cast<double>(magnitude_of<T>(largest_bits(from, count, Nans::skipped))),
+                               float8::Format::e4m3, /*power_of_two=*/true);
+                           round_line<float8::Format::e4m3>(from, count, factor,
+                                                            numbers + row * width + first);
+                           std::fill(scale + row * pieces + begin, scale + row * pieces + end, 1 / factor);
+                           begin = end;
+                         }
+                       }
+                     });
+  });
+  return result;
 }
 
 // Dequantizes a stack as one matrix: its matrices below each other.
@@ -147,7 +190,8 @@ std::tuple<Tensor, Tensor> padded_runs(const Tensor& x, const Tensor& ends, std:
 }
 
 Float8Matrix quantize_float8_columns(const Tensor& x, const Tensor& ends) {
-  static const auto handle = op_handle<decltype(quantized_columns)>("rondo::quantize_float8_columns");
+  static const auto handle =
+      op_handle<decltype(quantize_float8_columns_cpu)>("rondo::quantize_float8_columns");
   return handle.call(x, ends);
 }
 
@@ -190,7 +234,7 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) {
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("float8_grouped_mm", &float8_grouped_mm_cpu);
   m.impl("pad_runs", &padded_runs);
-  m.impl("quantize_float8_columns", &quantized_columns);
+  m.impl("quantize_float8_columns", &quantize_float8_columns_cpu);
 }
 
 }  // namespace rondo

@@ -53,7 +53,8 @@ at::Tensor float8_grouped_mm_result(const at::Tensor& a, const at::Tensor& scale
 // Returns the result of pad_runs, on any device and without a host sync.
 std::tuple<at::Tensor, at::Tensor> padded_runs(const at::Tensor& x, const at::Tensor& ends_E,
                                                std::int64_t multiple);
-// Returns the result of quantize_float8_columns, likewise.
+// Returns the result of quantize_float8_columns, likewise, for devices without a kernel for it. The
+// nans of values may be negative.
 Float8Matrix quantized_columns(const at::Tensor& x, const at::Tensor& ends_E);
 // Returns the emulated product.
 at::Tensor emulated_float8_grouped_mm(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,

@@ -163,6 +163,9 @@ TEST_CASE("columns of runs have the values and scales of rows of each run's tran
     CHECK(at::equal(result[0].view(at::kByte).narrow(1, begin, rows), one[0].view(at::kByte)));
     CHECK(at::equal(result[1].narrow(1, begin / 32, rows / 32), one[1].expand({48, rows / 32})));
   }
+  const auto [values, scales] = quantized_columns(x, ends);  // by ops of LibTorch, as on GPUs
+  CHECK(at::equal(result[0].view(at::kByte), values.view(at::kByte)));
+  CHECK(at::equal(result[1], scales));
   x[40][5] = std::numeric_limits<double>::infinity();
   const Tensors lost = call("quantize_float8_columns", x, ends);
   CHECK_FALSE(at::isfinite(dequantized_pieces(lost)[5].narrow(0, 32, 128)).any().item<bool>());

@@ -93,6 +93,19 @@ TEST_CASE("numbers are rounded to float8 as by c10, and saturate") {
   check_rounding<float8::Format::e5m2, c10::Float8_e5m2>(57344);
 }
 
+TEST_CASE("numbers of float8 are widened as by c10") {
+  const auto same = [](float made, float expected) {
+    return made == expected ? std::signbit(made) == std::signbit(expected)
+                            : std::isnan(made) && std::isnan(expected);
+  };
+  for (int i = 0; i < 256; ++i) {
+    const auto bits = static_cast<std::uint8_t>(i);
+    using c10::Float8_e4m3fn, c10::Float8_e5m2, float8::Format;
+    CHECK(same(float8::widened<Format::e4m3>(bits), Float8_e4m3fn(bits, Float8_e4m3fn::from_bits())));
+    CHECK(same(float8::widened<Format::e5m2>(bits), Float8_e5m2(bits, Float8_e5m2::from_bits())));
+  }
+}
+
 TEST_CASE("a quantized matrix approximates the original, each block fills the range, transposed or not") {
   const at::ScalarType dtype = any_dtype();
   const Float8Block block = GENERATE(from_range(kBlocks));
@@ -236,6 +249,18 @@ TEST_CASE("MXFP8 has the scales and numbers of the specification, transposed or 
       digits += fmt::format("{:02x}", result[0].view(at::kByte)[row][i].item<std::uint8_t>());
   }
   CHECK(digits == kMxValues);
+}
+
+TEST_CASE("MXFP8 by ops of LibTorch, as on GPUs, has the bits of the CPU's kernel") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor x = (at::randn({40, 96}) * at::randn({40, 96}).exp() * 1e-3).to(dtype);
+  for (const Tensor& operand : {x, x.t().contiguous().t().narrow(0, 3, 30)}) {
+    const Tensors made = call("quantize_float8", operand, 1, 32, kE4m3, true);
+    const Float8Matrix expected = quantize_float8_result(operand, 1, 32, at::kFloat8_e4m3fn);
+    quantize_mx(operand, expected);
+    CHECK(at::equal(made[0].view(at::kByte), std::get<0>(expected).view(at::kByte)));
+    CHECK(at::equal(made[1], std::get<1>(expected)));
+  }
 }
 
 TEST_CASE("a block of MXFP8 with a nan or an infinity has no numbers, and zeros stay zeros") {

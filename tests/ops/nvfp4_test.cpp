@@ -147,6 +147,16 @@ TEST_CASE("rotations of both operands of a product cancel out") {
   CHECK(error(true, false) > 1);
 }
 
+TEST_CASE("rotation by ops of LibTorch, as on GPUs, has the bits of the CPU's kernel") {
+  const Tensor x = (at::randn({48, 144}) * at::randn({48, 1}).exp()).to(any_dtype());
+  for (const Tensor& operand : {x, x.t()}) {
+    const Tensors made = quantized(operand, {.rotate = true}),
+                  expected = quantized(nvfp4_operand(operand, /*rotate=*/true, /*stochastic=*/false).x);
+    CHECK(at::equal(bytes(made), bytes(expected)));
+    CHECK(at::equal(made[1], expected[1]));
+  }
+}
+
 TEST_CASE("stochastic rounding keeps the mean, and nearest rounding does not") {
   // The largest number, 6, is exact; the others are between numbers of E2M1.
   Tensor x = at::full({16, 32}, 0.1F);
