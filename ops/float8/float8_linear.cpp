@@ -3,40 +3,45 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/float8/float8.h"
+#include "ops/float8/float8_operands.h"
 #include "ops/float8/nvfp4.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-using enum Float8Recipe;
+// A product is a sum over inputs, outputs or tokens.
+enum class Sum : bool { over_features, over_tokens };
 
-constexpr Float8Block kWhole{0, 0}, kSquare{kFloat8Block, kFloat8Block};
-// The transposed weight has the same numbers.
-constexpr Nvfp4Options kOfWeight{.squares = true};
-
-constexpr Float8Block block_of_rows(Float8Recipe recipe) {
-  return recipe == tensorwise ? kWhole : Float8Block{1, float8_piece(recipe)};
+// NVFP4 rounds gradients stochastically, with draws of the stream, and rotates both operands of a
+// sum over tokens.
+Float8Matrix quantized_nvfp4(const Tensor& x, Float8Block block, Sum sum,
+                             std::optional<std::int64_t> stream = {}) {
+  return quantize_nvfp4(x, {.squares = block.rows > 1, .rotate = sum == Sum::over_tokens, .stream = stream});
 }
 
-Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,
-                       at::ScalarType dtype = at::kFloat8_e4m3fn) {
-  return quantize_float8(x, block, dtype, /*power_of_two=*/recipe != tensorwise);
+Float8Matrix quantized_input(const Tensor& x, Sum sum, const Float8Options& options) {
+  const Float8Operands operands = float8_operands(options.recipe);
+  if (options.recipe == Float8Recipe::nvfp4) return quantized_nvfp4(x, operands.rows, sum);
+  return quantize_float8(x, operands.rows, at::kFloat8_e4m3fn, operands.power_of_two);
 }
 
-// Quantizes an operand that is multiplied row by row.
-Float8Matrix quantized_rows(const Tensor& x, Float8Recipe recipe, at::ScalarType dtype = at::kFloat8_e4m3fn) {
-  return quantized(x, recipe, block_of_rows(recipe), dtype);
+// The transposed gradient has a stream of its own, since its draws are of the same bits.
+Float8Matrix quantized_gradient(const Tensor& gradient, Sum sum, const Float8Options& options) {
+  const Float8Operands operands = float8_operands(options.recipe);
+  if (options.recipe == Float8Recipe::nvfp4)
+    return quantized_nvfp4(gradient, operands.rows, sum,
+                           sum == Sum::over_tokens ? ~options.stream : options.stream);
+  return quantize_float8(gradient, operands.rows, operands.gradient, operands.power_of_two);
 }
 
-// Gradients use the larger range if a whole matrix shares a scale.
-Float8Matrix quantized_gradient(const Tensor& gradient, Float8Recipe recipe) {
-  return quantized_rows(gradient, recipe, recipe == tensorwise ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn);
+Float8Matrix quantized_weight(const Tensor& weight, Float8Block block, const Float8Options& options) {
+  if (options.recipe == Float8Recipe::nvfp4) return quantized_nvfp4(weight, block, Sum::over_features);
+  return quantize_float8(weight, block, at::kFloat8_e4m3fn, float8_operands(options.recipe).power_of_two);
 }
 
-Tensor product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& like, bool fast_accumulation,
-               const Float8Options& options) {
+Tensor product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& like, const Float8Options& options,
+               bool fast_accumulation = false) {
   return float8_mm(a, b, like.scalar_type(), fast_accumulation, options.emulate);
 }
 
@@ -73,41 +78,25 @@ Tensor float8_linear(const Tensor& x, const Tensor& weight, const Float8Options&
 
 Tensor linear_output(const Tensor& x, const Tensor& weight, const std::optional<Float8Options>& options) {
   if (!options) return at::mm(x, weight.t());
-  const Float8Recipe recipe = options->recipe;
-  if (recipe == nvfp4)
-    return product(quantize_nvfp4(x, {}), quantize_nvfp4(weight, kOfWeight), x, /*fast_accumulation=*/false,
-                   *options);
-  const Float8Matrix of_weight =
-      recipe == blockwise ? quantized(weight, recipe, kSquare) : quantized_rows(weight, recipe);
-  return product(quantized_rows(x, recipe), of_weight, x, /*fast_accumulation=*/recipe != blockwise,
-                 *options);
+  const Float8Operands operands = float8_operands(options->recipe);
+  return product(quantized_input(x, Sum::over_features, *options),
+                 quantized_weight(weight, operands.weight, *options), x, *options, operands.fast_output);
 }
 
 Tensor linear_grad_input(const Tensor& gradient, const Tensor& weight,
                          const std::optional<Float8Options>& options) {
   if (!options) return at::mm(gradient, weight);
-  const Float8Recipe recipe = options->recipe;
+  const Float8Block block = float8_operands(options->recipe).transposed_weight;
   const Tensor transposed = weight.t();
-  if (recipe == nvfp4)
-    return product(quantize_nvfp4(gradient, {.stream = options->stream}),
-                   quantize_nvfp4(transposed, kOfWeight), gradient, /*fast_accumulation=*/false, *options);
-  const Float8Matrix of_weight = recipe == blockwise            ? quantized(transposed, recipe, kSquare)
-                                 : recipe == rowwise_with_gw_hp ? quantized(transposed, recipe, kWhole)
-                                                                : quantized_rows(transposed, recipe);
-  return product(quantized_gradient(gradient, recipe), of_weight, gradient, /*fast_accumulation=*/false,
-                 *options);
+  return product(quantized_gradient(gradient, Sum::over_features, *options),
+                 quantized_weight(transposed, block, *options), gradient, *options);
 }
 
 Tensor linear_grad_weight(const Tensor& gradient, const Tensor& x,
                           const std::optional<Float8Options>& options) {
-  if (!options || options->recipe == rowwise_with_gw_hp) return at::mm(gradient.t(), x);
-  const Float8Recipe recipe = options->recipe;
-  // A stream of its own, since its draws are of the same bits.
-  if (recipe == nvfp4)
-    return product(quantize_nvfp4(gradient.t(), {.rotate = true, .stream = ~options->stream}),
-                   quantize_nvfp4(x.t(), {.rotate = true}), gradient, /*fast_accumulation=*/false, *options);
-  return product(quantized_gradient(gradient.t(), recipe), quantized_rows(x.t(), recipe), gradient,
-                 /*fast_accumulation=*/false, *options);
+  if (!options || options->recipe == Float8Recipe::rowwise_with_gw_hp) return at::mm(gradient.t(), x);
+  return product(quantized_gradient(gradient.t(), Sum::over_tokens, *options),
+                 quantized_input(x.t(), Sum::over_tokens, *options), gradient, *options);
 }
 
 }  // namespace rondo

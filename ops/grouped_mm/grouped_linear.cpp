@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/float8/float8_operands.h"
 #include "ops/grouped_mm/float8_grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm.h"
 
@@ -16,11 +17,11 @@ using torch::autograd::variable_list;
 // K]. Accumulates with fewer bits, as torchao does for experts: with full sums, Hopper's kernel is
 // slower than a product in bf16 (docs/results/gpu_models_2026-11-26.md).
 Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, const Float8Options& options) {
-  const std::int64_t piece = float8_piece(options.recipe);
-  const Float8Block of_b{options.recipe == Float8Recipe::blockwise ? kFloat8Block : 1, piece};
+  const Float8Operands operands = float8_operands(options.recipe);
+  const std::int64_t piece = operands.rows.columns;
   return float8_grouped_mm(quantize_float8_runs(rows.contiguous(), ends, piece),
-                           quantize_float8(b, of_b, at::kFloat8_e4m3fn, /*power_of_two=*/true), ends,
-                           rows.scalar_type(), /*fast_accumulation=*/piece == 0, options.emulate);
+                           quantize_float8(b, operands.weight, at::kFloat8_e4m3fn, operands.power_of_two),
+                           ends, rows.scalar_type(), /*fast_accumulation=*/piece == 0, options.emulate);
 }
 
 // Multiplies the transpose of each run of a by that run of b. All rows of a run share a scale, or
@@ -28,12 +29,13 @@ Tensor float8_product(const Tensor& rows, const Tensor& b, const Tensor& ends, c
 Tensor float8_product_of_runs(const Tensor& a, const Tensor& b, const Tensor& ends,
                               const Float8Options& options) {
   const bool whole_runs = options.recipe == Float8Recipe::rowwise;
-  const std::int64_t piece = whole_runs ? kMxBlock : float8_piece(options.recipe);
+  const Float8Operands operands = float8_operands(options.recipe);
+  const std::int64_t piece = whole_runs ? kMxBlock : operands.rows.columns;
   const auto [padded_a, padded_ends] = pad_runs(a.contiguous(), ends, piece);
   const Tensor padded_b = std::get<0>(pad_runs(b.contiguous(), ends, piece));
   const auto quantized = [&, &runs = padded_ends](const Tensor& x) {
     if (whole_runs) return quantize_float8_columns(x, runs);
-    return quantize_float8(x.t(), {1, piece}, at::kFloat8_e4m3fn, /*power_of_two=*/true);
+    return quantize_float8(x.t(), operands.rows, at::kFloat8_e4m3fn, operands.power_of_two);
   };
   return float8_grouped_mm(quantized(padded_a), quantized(padded_b), padded_ends, a.scalar_type(),
                            /*fast_accumulation=*/false, options.emulate);
