@@ -1,11 +1,46 @@
 #include "compiler/ops/op.h"
 
 #include <algorithm>
-#include <unordered_map>
-
-#include "compiler/ir/def_use.h"
+#include <array>
+#include <bit>
+#include <cstring>
 
 namespace rondo::ir {
+namespace {
+
+// The rows by name, with open addressing. Verifier and passes look up each node many times, so the
+// hash reads the last 16 characters alone, which differ for most names.
+class OpTable {
+ public:
+  OpTable() : rows_(std::bit_ceil(4 * all_ops().size())) {
+    for (const Op& row : all_ops()) rows_[slot(row.name)] = &row;
+  }
+
+  // Returns nullptr for an op without a row.
+  const Op* find(std::string_view name) const { return rows_[slot(name)]; }
+
+ private:
+  // Returns the slot that has the name, or the free one for it.
+  std::size_t slot(std::string_view name) const {
+    std::size_t i = hash(name);
+    while (rows_[i] != nullptr && rows_[i]->name != name) i = (i + 1) % rows_.size();
+    return i;
+  }
+  std::size_t hash(std::string_view name) const {
+    std::array<std::uint64_t, 2> end = {};
+    if (name.size() >= sizeof end)
+      std::memcpy(end.data(), name.data() + name.size() - sizeof end, sizeof end);
+    else
+      std::memcpy(end.data(), name.data(), name.size());
+    // Odd constants with random bits; the highest bits of a product depend on all bits of a factor.
+    const std::uint64_t mixed = (end[0] ^ name.size()) * 0x9e3779b97f4a7c15 + end[1] * 0xc2b2ae3d27d4eb4f;
+    return mixed >> (64 - std::countr_zero(rows_.size()));
+  }
+
+  std::vector<const Op*> rows_;  // their number is a power of two
+};
+
+}  // namespace
 
 const std::vector<Op>& all_ops() {
   static const auto* const ops = [] {
@@ -19,14 +54,10 @@ const std::vector<Op>& all_ops() {
 }
 
 const Op& facts(std::string_view op) {
-  static const auto* const table = [] {
-    auto* rows = new std::unordered_map<std::string_view, const Op*>;
-    for (const Op& row : all_ops()) rows->emplace(row.name, &row);
-    return rows;
-  }();
+  static const auto* const table = new OpTable;
   static constexpr Op kUnknown;
-  const auto row = table->find(op);
-  return row == table->end() ? kUnknown : *row->second;
+  const Op* const row = table->find(op);
+  return row == nullptr ? kUnknown : *row;
 }
 
 const Op& functional_facts(std::string_view op) {
@@ -38,12 +69,15 @@ const Op& functional_facts(std::string_view op) {
 std::string in_place_name(const Op& op) { return std::string(op.name).insert(op.name.rfind('.'), 1, '_'); }
 
 IdMap<NodeIndex> waits_of_starts(const Graph& graph) {
-  const DefUse def_use(graph);
+  IdMap<NodeIndex> starts(graph.values.size(), kNoNode);  // by pending result
   IdMap<NodeIndex> waits(graph.nodes.size(), kNoNode);
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    if (facts(graph.nodes[i].op).effect != Effect::wait) continue;
+    const Effect effect = facts(graph.nodes[i].op).effect;
+    if (runs_in_background(effect))
+      for (const ValueId id : graph.nodes[i].results) starts[id] = i;
+    if (effect != Effect::wait) continue;
     const ValueId awaited = std::get<Use>(graph.nodes[i].args[0]).value;
-    if (const NodeIndex start = def_use.maker(awaited); start != kNoNode) waits[start] = i;
+    if (starts[awaited] != kNoNode) waits[starts[awaited]] = i;
   }
   return waits;
 }
