@@ -32,6 +32,7 @@ struct CompileRequest {
   // dump_all adds NAME.NN-PASS.ir after each pass. Empty means no dumps.
   std::filesystem::path dump_folder;
   bool dump_all = false;
+  ir::VerifyAfter verify = ir::VerifyAfter::each_change;
   // Cache of traces of these functions. Functions that it lacks are traced and added.
   std::shared_ptr<TracedGraphs> traces = {};
 };

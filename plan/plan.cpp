@@ -241,6 +241,7 @@ JobPlan plan_job(const JobConfig& job, std::int64_t world, std::optional<std::in
   CompileRequest request =
       compile_request(config, device.is_gpu ? TargetDevice::cuda : TargetDevice::cpu, {}, matmuls);
   request.traces = traces;
+  request.verify = ir::VerifyAfter::last_pass;
   const EstimateStep estimate_of =
       estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));
   std::optional<StepProgram> whole;

@@ -349,7 +349,7 @@ std::string passes_as_markdown() {
 }
 
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump,
-                            PipelineHalf half) {
+                            PipelineHalf half, VerifyAfter when) {
   Selection selection = select_passes(all_passes(), options);
   PipelineReport report{.passes = {}, .notes = std::move(selection.notes)};
   std::map<std::string, int> before = count_ops(graph);
@@ -361,17 +361,20 @@ PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const D
     row.ms = start.milliseconds();
     row.nodes_after = graph.nodes.size();
     if (dump) dump(pass->name, graph);
-    const Stopwatch verify_start;
-    if (!row.notes.unchanged) verify(graph, pass->name);
-    row.verify_ms = verify_start.milliseconds();
-    std::map<std::string, int> after = count_ops(graph);
-    std::map<std::string, int> difference = after;
-    for (const auto& [op, count] : before) difference[op] -= count;
-    for (const auto& [op, change] : difference)
-      if (change != 0) row.op_difference.emplace_back(op, change);
-    before = std::move(after);
+    if (!row.notes.unchanged) {
+      const Stopwatch verify_start;
+      if (when == VerifyAfter::each_change) verify(graph, pass->name);
+      row.verify_ms = verify_start.milliseconds();
+      std::map<std::string, int> after = count_ops(graph);
+      std::map<std::string, int> difference = after;
+      for (const auto& [op, count] : before) difference[op] -= count;
+      for (const auto& [op, change] : difference)
+        if (change != 0) row.op_difference.emplace_back(op, change);
+      before = std::move(after);
+    }
     report.passes.push_back(std::move(row));
   }
+  if (when == VerifyAfter::last_pass) verify(graph, "all passes");
   return report;
 }
 

@@ -64,7 +64,7 @@ std::vector<std::string> order_problems(std::span<const PassInfo> table,
 struct PassReport {
   std::string_view name;
   double ms = 0;         // the pass alone
-  double verify_ms = 0;  // the verifier after it, if the pass changed anything
+  double verify_ms = 0;  // the verifier after it, if it ran
   std::size_t nodes_before = 0;
   std::size_t nodes_after = 0;
   std::vector<std::pair<std::string, int>> op_difference;  // ops with another count, by name
@@ -82,9 +82,14 @@ using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 // run before the cut, and the others after it.
 enum class PipelineHalf : std::uint8_t { both, before_cut, after_cut };
 
-// Runs the selected passes on a verified graph, and verifies the graph after each that changes it.
-// Throws what select_passes and verify throw, and leaves the graph as the failing pass left it.
+// When the verifier runs. A plan, which nothing executes, verifies the last graph alone.
+enum class VerifyAfter : std::uint8_t { each_change, last_pass };
+
+// Runs the selected passes on a graph, and verifies it. REQUIRES: the graph is verified, unless
+// `when` is `last_pass`. Throws what select_passes and verify throw, and leaves the graph as the
+// failing pass left it.
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {},
-                            PipelineHalf half = PipelineHalf::both);
+                            PipelineHalf half = PipelineHalf::both,
+                            VerifyAfter when = VerifyAfter::each_change);
 
 }  // namespace rondo::ir

@@ -1,5 +1,5 @@
 // The rules that every graph must satisfy. They run after the trace and after every pass that
-// changes the graph, in every build.
+// changes the graph, in every build. `rondo plan` runs them after the last pass alone.
 #pragma once
 
 #include <span>

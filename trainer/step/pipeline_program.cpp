@@ -77,7 +77,7 @@ std::size_t last_addition(const std::vector<pipeline::Action>& actions, std::int
 // Returns a backward of a stage with the reduction of its gradient sums.
 ir::Graph reducing(const ir::Graph& backward, const StageFunctions& stage, const CompileRequest& request) {
   ir::Graph reduce = trace(*stage.reduce);
-  ir::run_pipeline(reduce, request.options, {}, ir::PipelineHalf::before_cut);
+  ir::run_pipeline(reduce, request.options, {}, ir::PipelineHalf::before_cut, request.verify);
   ir::Graph graph = ir::chain_bodies(backward, reduce);
   graph.name = fmt::format("{}.{}", stage.accumulate.name, name_of(ir::Body::last_backward));
   return graph;

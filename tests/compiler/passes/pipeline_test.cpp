@@ -165,3 +165,26 @@ TEST_CASE("the report has the changes of each pass, and the dump sees every grap
   CHECK(report.passes.back().op_difference ==
         std::vector<std::pair<std::string, int>>{{"aten.exp.default", -1}, {"aten.exp_.default", 1}});
 }
+
+TEST_CASE("a pipeline of a plan verifies its last graph alone") {
+  Graph graph = parse(
+      "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
+      "  %2: f32[8] = aten.exp.default(%1)\nreturn\n  y = %2\n  z = %1\n",
+      "x.ir");
+  CompileOptions options;
+  options.passes = {"canonicalize", "reinplace"};
+  CHECK_NOTHROW(run_pipeline(graph, options, {}, PipelineHalf::both, VerifyAfter::last_pass));
+  graph.outputs[1].name = graph.outputs[0].name;
+  const auto error_with = [&](VerifyAfter when) {
+    try {
+      run_pipeline(graph, options, {}, PipelineHalf::both, when);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::graph);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(error_with(VerifyAfter::each_change).find("outputs_are_whole after canonicalize:") !=
+        std::string::npos);
+  CHECK(error_with(VerifyAfter::last_pass).find("outputs_are_whole after all passes:") != std::string::npos);
+}
