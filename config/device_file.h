@@ -14,7 +14,7 @@
 namespace rondo {
 
 // `place` is where the file is named, for messages. Without `base`, every figure must be in the
-// file, but not description, float8, power and the sustained share. Throws one Error(config) with a
+// file, but not description, float8, power and the shares of rates. Throws one Error(config) with a
 // line for each problem:
 //   card.toml:3:1: memory_gib = 0: must be more than 3
 //   card.toml: lacks fp32_tflops, memory_gib; ...

@@ -13,16 +13,18 @@ namespace {
 // multiprocessors without a tile, and a tile's pipeline fills and drains once for each sum. Filling
 // and draining take the same time on every GPU: as long as a multiprocessor of an H200 needs for
 // 256 terms of the sum. Tiles of 128 x 256 have the full rate. Tiles of 128 x 128 load half as much
-// again for each operation, but there are twice as many of them.
+// again for each operation, but there are twice as many of them. A multiprocessor with a lower rate
+// than that of an H200 hides more of these loads.
 double share_of_rate(const ProductShape& p, const DeviceModel& device) {
-  constexpr double kSmallTileRate = 0.85, kH200Depth = 256, kH200FlopsPerS = 989e12 / 132;
+  constexpr double kSmallTileLoss = 0.15, kH200Depth = 256, kH200FlopsPerS = 989e12 / 132;
   const double multiprocessors = device.multiprocessors;
-  const double depth = kH200Depth * (device.peak_16bit_flops_per_s / multiprocessors) / kH200FlopsPerS;
+  const double rate = device.peak_16bit_flops_per_s / multiprocessors / kH200FlopsPerS;  // over an H200's
+  const double depth = kH200Depth * rate, small_tile_rate = 1 - kSmallTileLoss * std::min(1.0, rate);
   struct Tile {
     double m, n, rate;
   };
   double best = 0;
-  for (const Tile& tile : {Tile{128, 256, 1}, Tile{256, 128, 1}, Tile{128, 128, kSmallTileRate}}) {
+  for (const Tile& tile : {Tile{128, 256, 1}, Tile{256, 128, 1}, Tile{128, 128, small_tile_rate}}) {
     const double tiles = p.groups * std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n);
     const double waves = std::ceil(tiles / multiprocessors);
     const double filled = p.groups * p.m * p.n / (waves * multiprocessors * tile.m * tile.n);

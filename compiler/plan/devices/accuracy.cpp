@@ -14,7 +14,7 @@ constexpr std::array<Accuracy, 7> kAccuracies = {{
     {"float8", 6},
     {"rows of 32,768 tokens and more", 29},
     {"pipelines", 11},
-    {"models with experts", 19},
+    {"models with experts", 11},
 }};
 
 }  // namespace

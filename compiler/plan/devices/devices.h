@@ -63,10 +63,11 @@ struct Card {
   double link_gb_per_s = 0, network_gbit_per_s = 0, host_gb_per_s = 0;  // of each GPU
   double power_w = 0;                                                   // 0: unknown
   double sustained_fraction = 1;                                        // as in DeviceModel
-  bool float8_blocks = false;  // has float8 products with scales of 128 elements
-  bool float8_mx = false;      // has float8 products with scales of 32 elements (MXFP8)
-  double nvfp4_tflops = 0;     // 0: no products in NVFP4
-  std::string also = {};       // another name that people type; "": none
+  bool float8_blocks = false;     // has float8 products with scales of 128 elements
+  bool float8_mx = false;         // has float8 products with scales of 32 elements (MXFP8)
+  double nvfp4_tflops = 0;        // 0: no products in NVFP4
+  std::string also = {};          // another name that people type; "": none
+  double matmul_fraction = 0.85;  // as in DeviceModel
 
   static constexpr std::int64_t kMaxGpusPerNode = 1024;
   // The fields that a file of --device-file may have. A field whose default breaks its own rule is
