@@ -233,8 +233,9 @@ TEST_CASE(
   DeviceModel slow = h200;  // fills and drains take as long
   slow.peak_16bit_flops_per_s /= 2;
   CHECK(tera_per_s(slow, "16896", "128", "8192") == Approx(0.85 * 989 / 2 / 2));
-  // Smaller tiles are used if tiles of 128 x 256 leave half of the device idle.
+  // Tiles of 128 x 128 are used if larger ones leave half of the device idle. Slow ones lose less.
   CHECK(tera_per_s(h200, "1024", "4096", "2048") > 0.75 * full);
+  CHECK(tera_per_s(slow, "1024", "4096", "2048") == Approx(0.85 * 989 / 2 * 0.925 * 128 / 132 * 4096 / 4224));
 }
 
 TEST_CASE("every chunk of a loss but the first reads and writes the sum of the weight gradient") {

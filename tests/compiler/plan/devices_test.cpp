@@ -103,6 +103,15 @@ TEST_CASE("the network of a node grows with its GPUs and with the rate of each")
   CHECK(set_gpus_per_node(device, 2) == "must be 1 for gb10, which has no links within a node");
 }
 
+TEST_CASE("large products of an RTX 4090 and of an L40S run at the rates that were measured") {
+  const auto tera_per_s = [](const char* name) {
+    const DeviceModel& device = *find_device_model(name);
+    return device.peak_16bit_flops_per_s * device.matmul_fraction * device.sustained_fraction / 1e12;
+  };
+  CHECK(tera_per_s("rtx4090") == Catch::Approx(175.1).epsilon(0.01));
+  CHECK(tera_per_s("l40s") == Catch::Approx(230).epsilon(0.01));
+}
+
 TEST_CASE("an H100 with 500 W sustains what the 500 W card of the table does") {
   DeviceModel device = *find_device_model("h100");
   CHECK(set_power(device, 500).empty());
