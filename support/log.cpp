@@ -110,7 +110,7 @@ class LogFile {
 // bytes.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  ~StderrSink() override { write_ready(kMaxWait_ms); }
+  ~StderrSink() override { flush_(); }
 
   std::atomic<bool> colored = false;
 
@@ -143,7 +143,7 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
       warnings_.emplace_back(message.payload.data(), message.payload.size());
     print(message, text);
   }
-  void flush_() override {}
+  void flush_() override { write_ready(kMaxWait_ms); }
 
  private:
   static constexpr std::size_t kMaxBuffered = 64 << 10;
@@ -192,6 +192,9 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::vector<std::string> warnings_;  // that nobody has taken
 };
 
+struct Backend;
+Backend& backend();
+
 struct Backend {
   std::shared_ptr<StderrSink> sink = std::make_shared<StderrSink>();
   spdlog::logger logger{"rondo", sink};
@@ -199,6 +202,8 @@ struct Backend {
   Backend() {
     set_color(true);
     set_rank("");
+    // quick_exit does not run the destructor, which does the same
+    std::at_quick_exit([] { backend().sink->flush(); });
   }
   void set_color(bool allowed) { sink->colored = allowed && wants_color(); }
   void set_rank(const std::string& tag) {

@@ -2,10 +2,13 @@
 #include "support/log.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -101,6 +104,32 @@ TEST_CASE(
   CHECK(lines_of(path).back().ends_with(" last"));
   CHECK(keep_log((scratch / "none/console.log").string()) == "No such file or directory");
   keep_log("");
+}
+
+TEST_CASE("a process that ends waits until its buffered lines are read, however it ends") {
+  const bool destroys_static_objects = GENERATE(true, false);
+  const PipedStderr piped;
+  do log_info("before");  // what other cases left unread
+  while (!piped.read_some().ends_with("before\n"));
+  int logged[2];
+  REQUIRE(pipe(logged) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 200; ++i) log_info(std::string(60, '.'));  // more than the pipe holds
+    log_info("the last line");
+    if (write(logged[1], "x", 1) != 1) _exit(1);
+    destroys_static_objects ? std::exit(0) : std::quick_exit(0);
+  }
+  close(logged[1]);
+  char ignored = 0;
+  REQUIRE(read(logged[0], &ignored, 1) == 1);
+  std::string output;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) output += piped.read_some();
+  output += piped.read_some();
+  close(logged[0]);
+  CHECK(status == 0);
+  CHECK_THAT(output, ContainsSubstring("the last line\n"));
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ Chosen chosen(const char* variable) {
   return found;
 }
 
+// A process ends in one of two ways: with the destructors of its libraries, or by quick_exit.
 __attribute__((destructor)) void summarize() {
   const std::lock_guard lock(everything());
   const Journal& all = journal();
@@ -76,6 +77,8 @@ __attribute__((destructor)) void summarize() {
   for (const Live& live : all.live) line("live %s %lld", live.name, (long long)live.count());
   line("exit");
 }
+
+__attribute__((constructor)) void summarize_at_quick_exit() { std::at_quick_exit(&summarize); }
 
 }  // namespace
 
