@@ -49,9 +49,7 @@ class KilledRun {
     const ProgramResult last = run_program(Words{kRondo, "launch"} + words(steps), kRunTimeout_ms);
     INFO(last.output);
     REQUIRE(last.exit_code == 0);
-    const ProgramResult straight =
-        rondo(place_.launch(ranks_, "straight", saving() + Words{fmt::format("--training.steps={}", steps)}));
-    REQUIRE(straight.exit_code == 0);
+    place_.play(ranks_, "straight", saving() + Words{fmt::format("--training.steps={}", steps)});
     const ProgramResult compared = place_.compare("run", "straight");
     INFO(compared.output);
     CHECK(compared.exit_code == 0);

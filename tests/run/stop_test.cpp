@@ -38,12 +38,10 @@ struct SavingRun {
 void check_goes_on(const SavingRun& run, const Words& flags = {}) {
   const std::size_t done = run.steps_done();
   const Words steps = flags + Words{fmt::format("--training.steps={}", done + 5)};
-  const ProgramResult resumed = rondo(run.place.launch(2, "run", kSavesAtTheEnd + steps));
-  INFO(resumed.output);
-  REQUIRE(resumed.exit_code == 0);
+  const ProgramResult resumed = run.place.play(2, "run", kSavesAtTheEnd + steps);
   CHECK_THAT(resumed.output,
              ContainsSubstring(fmt::format("step-{}: {} of {} steps are done", done, done, done + 5)));
-  REQUIRE(rondo(run.place.launch(2, "straight", kSavesAtTheEnd + steps)).exit_code == 0);
+  run.place.play(2, "straight", kSavesAtTheEnd + steps);
   const ProgramResult compared = run.place.compare("run", "straight");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
@@ -233,7 +231,7 @@ TEST_CASE("the launcher starts a failed job again from its last checkpoint") {
   INFO(end.out << end.err);
   CHECK(end.code == 0);
   CHECK_THAT(end.out + end.err, ContainsSubstring("resumed from "));
-  REQUIRE(rondo(place.launch(2, "straight", kSavesAtTheEnd + Words{"--training.steps=60"})).exit_code == 0);
+  place.play(2, "straight", kSavesAtTheEnd + steps(60));
   const ProgramResult compared = place.compare("run", "straight");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
