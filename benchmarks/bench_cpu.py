@@ -16,7 +16,7 @@ import time
 
 WARMUP = 3
 CORPUS = "data/corpus/headers.packed"
-FIRST_STEP = re.compile(r"step:?\s+1\b")
+FIRST_STEP = re.compile(r"step: 1\b|step 1 +loss")  # PyTorch's line, and Rondo's
 WORK = pathlib.Path("build/bench")
 SHORT_DOCUMENTS = WORK / "short_documents.jsonl"
 
