@@ -21,6 +21,9 @@ const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.
 const Words kMx = {"--model.converters=quantize.linear.mx", "--quantize.linear.mx.emulate=true"},
             kNvfp4 = {"--model.converters=quantize.linear.nvfp4", "--quantize.linear.nvfp4.emulate=true"};
 
+// Runs whose losses are compared.
+const Words kBfloat16 = steps(10) + Words{"--training.mixed_precision_param=bfloat16"};
+
 // Losses differ from those of bfloat16, by at most a share of `tolerance`.
 void check_near_bfloat16(const Place& place, const char* run, const char* tolerance) {
   const ProgramResult near = place.compare("bfloat16", run, {"--tolerance", tolerance});
@@ -55,12 +58,11 @@ TEST_CASE("recomputing layers changes no bit of steps in float8") {
 
 TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show how much is in float8") {
   const Place place;
-  place.play(1, "bfloat16", kSizes + Words{"--training.mixed_precision_param=bfloat16"});
+  place.play(1, "bfloat16", kSizes + kBfloat16);
   for (const auto& [recipe, layers, products] : {std::tuple("tensorwise", "14 of 15", 42U),
                                                  {"blockwise", "14 of 15", 42U},
                                                  {"rowwise_with_gw_hp", "14 of 15", 28U}}) {
-    const ProgramResult run = place.play(
-        1, recipe, kSizes + in_float8(recipe) + Words{"--training.mixed_precision_param=bfloat16"});
+    const ProgramResult run = place.play(1, recipe, kSizes + in_float8(recipe) + kBfloat16);
     CHECK_THAT(run.output, ContainsSubstring(std::string("float8: ") + recipe + ", emulated, " + layers +
                                              " linear layers; not output (sizes are not multiples of "));
     CHECK(occurrences(text_of(place / recipe / "graph" / "train_step.ir"), "rondo.float8_mm.default(") ==
@@ -71,7 +73,7 @@ TEST_CASE("losses in float8 are near those of bfloat16, and log and graph show h
 
 TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show how much is in it") {
   const Place place;
-  const Words bfloat16 = kSizes + Words{"--training.mixed_precision_param=bfloat16"};
+  const Words bfloat16 = kSizes + kBfloat16;
   place.play(1, "bfloat16", bfloat16);
   const ProgramResult run = place.play(1, "mxfp8", bfloat16 + kMx);
   CHECK_THAT(run.output, ContainsSubstring("float8: mxfp8, emulated, 14 of 15 linear layers; not "
@@ -86,7 +88,7 @@ TEST_CASE("losses in MXFP8 are near those of bfloat16, and log and graph show ho
 
 TEST_CASE("losses in NVFP4 are near those of bfloat16, and gradients are rounded by draws of the seed") {
   const Place place;
-  const Words bfloat16 = kSizes + Words{"--training.mixed_precision_param=bfloat16"};
+  const Words bfloat16 = kSizes + kBfloat16;
   place.play(1, "bfloat16", bfloat16);
   const ProgramResult run = place.play(1, "nvfp4", bfloat16 + kNvfp4);
   CHECK_THAT(run.output, ContainsSubstring("float8: nvfp4, emulated, 14 of 15 linear layers; not output "
@@ -136,9 +138,8 @@ TEST_CASE("steps with experts in float8 have the same bits eager, interpreted an
 TEST_CASE(
     "losses with experts in float8 are near those of bfloat16, and log and graph show what is in float8") {
   const Place place(kTinyDeepSeek);
-  const Words bfloat16 = {"--training.mixed_precision_param=bfloat16"};
-  place.play(1, "bfloat16", bfloat16);
-  const ProgramResult run = place.play(1, "float8", bfloat16 + kExperts);
+  place.play(1, "bfloat16", kBfloat16);
+  const ProgramResult run = place.play(1, "float8", kBfloat16 + kExperts);
   CHECK_THAT(run.output,
              ContainsSubstring("float8: rowwise_with_gw_hp, emulated, 6 of 6 products of experts"));
   const std::string graph = text_of(place / "float8" / "graph" / "train_step.ir");
@@ -151,8 +152,7 @@ TEST_CASE(
 
 TEST_CASE("with experts in blocks of 128 every product of experts is float8, and losses are near bfloat16") {
   const Place place(kTinyDeepSeek);
-  const Words bfloat16 = {"--training.mixed_precision_param=bfloat16", "--model.dim=128",
-                          "--model.moe_hidden_dim=128"};
+  const Words bfloat16 = kBfloat16 + Words{"--model.dim=128", "--model.moe_hidden_dim=128"};
   place.play(1, "bfloat16", bfloat16);
   const ProgramResult run = place.play(1, "float8", bfloat16 + kExperts + kBlocks);
   CHECK_THAT(run.output, ContainsSubstring("float8: blockwise, emulated, 6 of 6 products of experts"));
