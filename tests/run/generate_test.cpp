@@ -38,7 +38,7 @@ void refused(const Words& words, int code, const std::string& why) {
 TEST_CASE("eval has the loss of the run's validation, and a checkpoint generates the same as its export") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
-  must_end_well(place.train("run", kTraining));
+  place.play(1, "run", kTraining);
   const std::string run = path(place / "run"), step = run + "/checkpoint/step-10", exported = step + "-hf";
 
   const ProgramResult eval = must_end_well({"eval", run});
@@ -95,7 +95,7 @@ TEST_CASE("eval has the loss of the run's validation, and a checkpoint generates
 TEST_CASE("generated text is escaped on a terminal and unchanged in a pipe") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
-  must_end_well(place.train("run", kTraining));
+  place.play(1, "run", kTraining);
   const Words words = {"generate", path(place / "run"), "--prompt=\x1b[2J\ré", "--max-new-tokens=1"};
   CHECK_THAT(must_end_well(words).output, StartsWith("\x1b[2J\ré"));
 
@@ -125,7 +125,7 @@ TEST_CASE("a run is evaluated from a folder other than the one that its paths ar
 TEST_CASE("a run on GPUs is evaluated without a GPU") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
-  must_end_well(place.train("run", kTraining));
+  place.play(1, "run", kTraining);
   const std::string run = path(place / "run");
   const ProgramResult here = must_end_well({"eval", run});
   std::string config = text_of(place / "run/config.toml");
@@ -146,7 +146,7 @@ TEST_CASE("a run on GPUs is evaluated without a GPU") {
 TEST_CASE("eval on one rank has the loss of a validation on two ranks") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
-  must_end_well(place.launch(2, "run", kTraining));
+  place.play(2, "run", kTraining);
   const ProgramResult eval = must_end_well({"eval", path(place / "run")});
   INFO(eval.output);
   CHECK(std::abs(loss_in(eval.output) - std::stod(last_validation(place, "run"))) < 1e-6);

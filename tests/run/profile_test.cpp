@@ -70,7 +70,7 @@ TEST_CASE("every rank writes a trace every profile_freq steps, with its modules,
   const Words way =
       GENERATE(Words{}, Words{"--compile.executor=interpreter"}, Words{"--compile.enable=false"});
   const Place place;
-  must_end_well(place.launch(2, "run", kTraces + way));
+  place.play(2, "run", kTraces + way);
   CHECK(files_below(place / "run/profile_traces") ==
         std::set<std::string>{"iteration_4/rank0_trace.json", "iteration_4/rank1_trace.json",
                               "iteration_8/rank0_trace.json", "iteration_8/rank1_trace.json"});
@@ -94,7 +94,7 @@ TEST_CASE("every rank writes a trace every profile_freq steps, with its modules,
 TEST_CASE("collectives of a graph are in the trace by group and size, and backward ops under their module") {
   const Words way = GENERATE(Words{}, Words{"--compile.executor=interpreter"});
   const Place place;
-  must_end_well(place.launch(2, "run", kTraces + way));
+  place.play(2, "run", kTraces + way);
   const std::vector<Event> events = events_of(place / "run/profile_traces/iteration_4/rank0_trace.json");
   const auto gathers = std::count_if(events.begin(), events.end(), [](const Event& event) {
     return event.name.starts_with("all_gather_into_tensor dp ") && event.name.ends_with(" bytes");
@@ -111,7 +111,7 @@ TEST_CASE("collectives of a graph are in the trace by group and size, and backwa
 
 TEST_CASE("a window that the last step cuts off is written with the steps it has") {
   const Place place;
-  must_end_well(place.train("run", kTraces + Words{"--training.steps=7"}));
+  place.play(1, "run", kTraces + steps(7));
   CHECK(files_below(place / "run/profile_traces") ==
         std::set<std::string>{"iteration_4/rank0_trace.json", "iteration_7/rank0_trace.json"});
   CHECK(count(events_of(place / "run/profile_traces/iteration_7/rank0_trace.json"), "train_step") == 1);
@@ -119,8 +119,8 @@ TEST_CASE("a window that the last step cuts off is written with the steps it has
 
 TEST_CASE("a profile changes no bit, and without one nothing is written") {
   const Place place;
-  must_end_well(place.train("plain", {"--training.steps=9", "--validation.enable=false"}));
-  must_end_well(place.train("run", kTraces + Words{"--profiling.enable_memory_snapshot=true"}));
+  place.play(1, "plain", {"--training.steps=9", "--validation.enable=false"});
+  place.play(1, "run", kTraces + Words{"--profiling.enable_memory_snapshot=true"});
   const ProgramResult same = place.compare("plain", "run");
   INFO(same.output);
   CHECK(same.exit_code == 0);
@@ -142,9 +142,8 @@ TEST_CASE("a trace that cannot be written is a warning that names the file, and 
 
 TEST_CASE("a memory snapshot names the users of memory") {
   const Place place;
-  must_end_well(place.launch(
-      2, "run",
-      {"--training.steps=5", "--profiling.enable_memory_snapshot=true", "--profiling.profile_freq=2"}));
+  place.play(2, "run",
+             {"--training.steps=5", "--profiling.enable_memory_snapshot=true", "--profiling.profile_freq=2"});
   CHECK(files_below(place / "run/memory_snapshot") ==
         std::set<std::string>{"iteration_2/rank0_memory.json", "iteration_2/rank1_memory.json",
                               "iteration_4/rank0_memory.json", "iteration_4/rank1_memory.json"});
