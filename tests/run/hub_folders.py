@@ -165,4 +165,5 @@ def check_all(rondo, scratch):
     return failures
 
 
-parity.in_scratch(check_all)
+if __name__ == "__main__":
+    parity.in_scratch(check_all)

@@ -110,19 +110,21 @@ def in_scratch(test):
     sys.exit(1 if failures else 0)
 
 
+def compare_families(families, rondo, scratch):
+    """Prints the differences. Returns how many are above the tolerance."""
+    failures = 0
+    for family in families:
+        torch.manual_seed(1)
+        print(family.model.__name__)
+        for number, (name, (fields, length, how)) in enumerate(family.shapes.items()):
+            folder = scratch / f"{family.model.__name__} {number}"
+            logits, gradient, parameter = compare(family, rondo, folder, fields, length, how)
+            good = max(logits, gradient) <= TOLERANCE
+            failures += not good
+            print(f"{'ok  ' if good else 'FAIL'} {name:45} logits {logits:.1e}  "
+                  f"gradients {gradient:.1e} ({parameter})")
+    return failures
+
+
 def compare_all(*families):
-    """Runs families: prints the differences, and exits with 1 if one is above the tolerance."""
-    def test(rondo, scratch):
-        failures = 0
-        for family in families:
-            torch.manual_seed(1)
-            print(family.model.__name__)
-            for number, (name, (fields, length, how)) in enumerate(family.shapes.items()):
-                folder = scratch / f"{family.model.__name__} {number}"
-                logits, gradient, parameter = compare(family, rondo, folder, fields, length, how)
-                good = max(logits, gradient) <= TOLERANCE
-                failures += not good
-                print(f"{'ok  ' if good else 'FAIL'} {name:45} logits {logits:.1e}  "
-                      f"gradients {gradient:.1e} ({parameter})")
-        return failures
-    in_scratch(test)
+    in_scratch(lambda rondo, scratch: compare_families(families, rondo, scratch))
