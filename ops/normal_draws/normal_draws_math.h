@@ -107,6 +107,19 @@ RONDO_DEVICE inline double normal_quantile(double p) {
   return t <= 5.0 ? near_tail_quantile(p, t) : far_tail_quantile(p, t);
 }
 
+// Returns an integer below 2^52 as a double. AVX2 has no conversion of 64-bit integers, and a loop
+// with one is not vectorized.
+RONDO_DEVICE inline double as_double(std::uint64_t integer) {
+#ifdef __CUDA_ARCH__
+  return static_cast<double>(integer);
+#else
+  integer |= 0x4330000000000000ull;  // the bits of 2^52 + integer
+  double sum;
+  memcpy(&sum, &integer, sizeof sum);
+  return sum - 0x1p52;
+#endif
+}
+
 // The draws of one parameter. Truncation maps the uniform number into [cdf(-cut), cdf(cut)] before
 // the quantile, as torch does: `low` is the lower bound, `width` the length.
 struct NormalDraws {
@@ -122,7 +135,7 @@ struct NormalDraws {
                    static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
     const std::uint64_t bits =
         (static_cast<std::uint64_t>(words.at[0]) << 20) ^ (words.at[1] >> 12);  // 52 bits
-    const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-52;         // in (0, 1)
+    const double uniform = (as_double(bits) + 0.5) * 0x1p-52;                   // in (0, 1)
     return low + width * uniform;
   }
 

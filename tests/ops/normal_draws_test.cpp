@@ -35,6 +35,13 @@ TEST_CASE("vector loops draw the bits of the scalar formulas, in the centre and 
   }
 }
 
+TEST_CASE("an integer below 2^52 is converted exactly") {
+  constexpr std::uint64_t kLargest = (std::uint64_t{1} << 52) - 1;
+  for (const std::uint64_t integer :
+       {std::uint64_t{0}, std::uint64_t{1}, kLargest / 3, kLargest - 1, kLargest})
+    CHECK(as_double(integer) == static_cast<double>(integer));
+}
+
 TEST_CASE("far tails follow the quantiles of the normal distribution") {
   // statistics.NormalDist().inv_cdf of Python
   CHECK(std::abs(normal_quantile(1e-12) - -7.034483825301132) < 1e-12);
