@@ -52,6 +52,8 @@ Placement broadcast(const OnAxis& axis, std::size_t) { return axis.in_group ? kR
 Placement all_to_all(const OnAxis& axis, std::size_t) {
   const Placement p = axis.operand(0);
   if (!axis.in_group || p == sharded(0)) return p;
+  // Each rank gets the terms of its own sums, which rondo.sum_pieces adds.
+  if (p == kPartialSum || p.kind == Kind::zero) return kLocal;
   // Exchanges pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse.
   if (axis.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
   throw Refused{"it exchanges rows, but they are \"" + print(p) + "\""};

@@ -100,9 +100,16 @@ Placement sums_of_rows(const Placement& rows, const Placement& place) {
   }
   return product_of(rows, place);
 }
-Placement unpermute_tokens(const OnAxis& axis, std::size_t) {  // (rows, place, count, scores)
+Placement unpermute_tokens(const OnAxis& axis, std::size_t) {  // (rows, place, count, scores, narrow)
   const Placement sums = sums_of_rows(axis.operand(0), nonlinear(axis.operand(1)));
   return product_of(sums, nonlinear(axis.operand(3)));
+}
+// (x, pieces, group): the pieces are of the ranks of the group, which have exchanged partial sums.
+Placement sum_pieces(const OnAxis& axis, std::size_t) {
+  const Placement x = axis.operand(0);
+  if (!axis.in_group) return x;
+  if (x.kind == Kind::local || x.kind == Kind::zero) return sharded(0);
+  throw Refused{"it sums pieces from all ranks, but its operand is \"" + print(x) + "\""};
 }
 Placement dot_rows(const OnAxis& axis, std::size_t) {  // (rows, x, place, count)
   const Placement sums = sums_of_rows(axis.operand(0), nonlinear(axis.operand(2)));
@@ -175,7 +182,12 @@ constexpr Op kRowOps[] = {
      .slow_to_repeat = true,
      .shard = sort_slots,
      .launches = 3},
-    {.name = "rondo.unpermute_tokens.default", .signature = {2, 4, 1}, .shard = unpermute_tokens},
+    {.name = "rondo.sum_pieces.default",
+     .signature = {1, 3, 1},
+     .slow_to_repeat = true,  // its operand, which would be kept, is larger
+     .shard = sum_pieces,
+     .group = 2},
+    {.name = "rondo.unpermute_tokens.default", .signature = {2, 5, 1}, .shard = unpermute_tokens},
 };
 
 }  // namespace

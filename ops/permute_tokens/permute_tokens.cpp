@@ -61,11 +61,27 @@ Tensor permute_tokens_cpu(const Tensor& x_TD, const Tensor& order_R, const Maybe
   return result;
 }
 
+// Writes a row of sums, some columns at a time. add(each) calls each(row, factor) for each row of
+// the sum.
+template <class Row, class Out, class Add>
+void write_sums(Out* out, std::int64_t width, const Add& add) {
+  using Sum = SumOf<Row>;
+  constexpr std::int64_t kColumns = 256;
+  for (std::int64_t first = 0; first < width; first += kColumns) {
+    const std::int64_t columns = std::min(kColumns, width - first);
+    Sum sums[kColumns] = {};
+    add([&](const Row* row, Sum factor) {
+      for (std::int64_t d = 0; d < columns; ++d) sums[d] += factor * static_cast<Sum>(row[first + d]);
+    });
+    for (std::int64_t d = 0; d < columns; ++d) out[first + d] = static_cast<Out>(sums[d]);
+  }
+}
+
 Tensor unpermute_tokens_cpu(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
-                            const MaybeTensor& scores_TK) {
+                            const MaybeTensor& scores_TK, bool narrow) {
   const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
   const MaybeTensor scores = scores_TK ? MaybeTensor(scores_TK->contiguous()) : std::nullopt;
-  const Tensor result = unpermute_tokens_result(rows, place);
+  const Tensor result = unpermute_tokens_result(rows, place, narrow);
   const std::int64_t width = rows.size(1), copies = place.size(1);
   const std::int64_t filled = rows_that_count(count, rows.size(0));
   with_dtype(rows, "unpermute_tokens", [&](auto type) {
@@ -74,16 +90,34 @@ Tensor unpermute_tokens_cpu(const Tensor& rows_RD, const Tensor& place_TK, const
     const Row* const from = rows.const_data_ptr<Row>();
     const Sum* const score = data_of<Row>(scores);
     const std::int64_t* const place_of = place.const_data_ptr<std::int64_t>();
-    Sum* const to = result.mutable_data_ptr<Sum>();
-    for_each_row(place.size(0), width * copies, [&](std::int64_t t) {
-      Sum* const out = to + t * width;
-      std::fill(out, out + width, Sum(0));
-      for (std::int64_t slot = t * copies; slot < (t + 1) * copies; ++slot) {
-        if (place_of[slot] < 0 || place_of[slot] >= filled) continue;
-        const Row* const in = from + place_of[slot] * width;
-        const Sum s = score == nullptr ? Sum(1) : score[slot];
-        for (std::int64_t d = 0; d < width; ++d) out[d] += s * static_cast<Sum>(in[d]);
-      }
+    const auto sum_to = [&](auto* out) {
+      for_each_row(place.size(0), width * copies, [&](std::int64_t t) {
+        write_sums<Row>(out + t * width, width, [&](const auto& each) {
+          for (std::int64_t slot = t * copies; slot < (t + 1) * copies; ++slot)
+            if (place_of[slot] >= 0 && place_of[slot] < filled)
+              each(from + place_of[slot] * width, score == nullptr ? Sum(1) : score[slot]);
+        });
+      });
+    };
+    if (narrow)
+      sum_to(result.mutable_data_ptr<Row>());
+    else
+      sum_to(result.mutable_data_ptr<Sum>());
+  });
+  return result;
+}
+
+Tensor sum_pieces_cpu(const Tensor& x_ND, std::int64_t pieces, std::string_view) {
+  const Tensor x = x_ND.contiguous(), result = sum_pieces_result(x, pieces);
+  const std::int64_t width = x.size(1), rows = result.size(0);
+  with_dtype(x, "sum_pieces", [&](auto type) {
+    using Row = decltype(type);
+    const Row* const from = x.const_data_ptr<Row>();
+    Row* const to = result.mutable_data_ptr<Row>();
+    for_each_row(rows, width * pieces, [&](std::int64_t row) {
+      write_sums<Row>(to + row * width, width, [&](const auto& each) {
+        for (std::int64_t piece = 0; piece < pieces; ++piece) each(from + (piece * rows + row) * width, 1);
+      });
     });
   });
   return result;
@@ -153,8 +187,13 @@ std::tuple<Tensor, Tensor> order_by_expert_cpu(const Tensor& some_counts, std::i
 Tensor permute_tokens_result(const Tensor& x, const Tensor& order) {
   return at::empty({order.size(0), x.size(1)}, x.options());
 }
-Tensor unpermute_tokens_result(const Tensor& rows, const Tensor& place) {
-  return at::empty({place.size(0), rows.size(1)}, rows.options().dtype(sum_dtype(rows)));
+Tensor unpermute_tokens_result(const Tensor& rows, const Tensor& place, bool narrow) {
+  return at::empty({place.size(0), rows.size(1)},
+                   rows.options().dtype(narrow ? rows.scalar_type() : sum_dtype(rows)));
+}
+Tensor sum_pieces_result(const Tensor& x, std::int64_t pieces) {
+  RONDO_ASSERT(pieces > 0 && x.size(0) % pieces == 0, "sum_pieces: the pieces must divide the rows");
+  return at::empty({x.size(0) / pieces, x.size(1)}, x.options());
 }
 Tensor dot_rows_result(const Tensor& rows, const Tensor& place) {
   return at::empty(place.sizes(), rows.options().dtype(sum_dtype(rows)));
@@ -172,9 +211,14 @@ Tensor permute_tokens(const Tensor& x, const Tensor& order, const MaybeTensor& c
 }
 
 Tensor unpermute_tokens(const Tensor& rows, const Tensor& place, const MaybeTensor& count,
-                        const MaybeTensor& scores) {
+                        const MaybeTensor& scores, bool narrow) {
   static const auto handle = op_handle<decltype(unpermute_tokens_cpu)>("rondo::unpermute_tokens");
-  return handle.call(rows, place, count, scores);
+  return handle.call(rows, place, count, scores, narrow);
+}
+
+Tensor sum_pieces(const Tensor& x, std::int64_t pieces, std::string_view group) {
+  static const auto handle = op_handle<decltype(sum_pieces_cpu)>("rondo::sum_pieces");
+  return handle.call(x, pieces, group);
 }
 
 Tensor dot_rows(const Tensor& rows, const Tensor& x, const Tensor& place, const MaybeTensor& count) {
@@ -190,21 +234,27 @@ RowOrder order_by_expert(const Tensor& counts, std::int64_t rows, std::string_vi
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("permute_tokens(Tensor x, Tensor order, Tensor? count, int copies, Tensor? scores) -> Tensor");
-  m.def("unpermute_tokens(Tensor rows, Tensor place, Tensor? count, Tensor? scores) -> Tensor");
+  m.def("unpermute_tokens(Tensor rows, Tensor place, Tensor? count, Tensor? scores, bool narrow) -> Tensor");
+  m.def("sum_pieces(Tensor x, int pieces, str group) -> Tensor");
   m.def("dot_rows(Tensor rows, Tensor x, Tensor place, Tensor? count) -> Tensor");
   m.def("order_by_expert(Tensor counts, int rows, str group) -> (Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("permute_tokens", &permute_tokens_cpu);
   m.impl("unpermute_tokens", &unpermute_tokens_cpu);
+  m.impl("sum_pieces", &sum_pieces_cpu);
   m.impl("dot_rows", &dot_rows_cpu);
   m.impl("order_by_expert", &order_by_expert_cpu);
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("permute_tokens", [](const Tensor& x, const Tensor& order, const MaybeTensor&, std::int64_t,
                               const MaybeTensor&) { return permute_tokens_result(x, order); });
-  m.impl("unpermute_tokens", [](const Tensor& rows, const Tensor& place, const MaybeTensor&,
-                                const MaybeTensor&) { return unpermute_tokens_result(rows, place); });
+  m.impl("unpermute_tokens",
+         [](const Tensor& rows, const Tensor& place, const MaybeTensor&, const MaybeTensor&, bool narrow) {
+           return unpermute_tokens_result(rows, place, narrow);
+         });
+  m.impl("sum_pieces",
+         [](const Tensor& x, std::int64_t pieces, std::string_view) { return sum_pieces_result(x, pieces); });
   m.impl("dot_rows", [](const Tensor& rows, const Tensor&, const Tensor& place, const MaybeTensor&) {
     return dot_rows_result(rows, place);
   });

@@ -58,17 +58,28 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, int kCount>
+// Rounds a pack of sums to the dtype of `out` and stores it.
+template <class Out, class Sum, int kCount>
+__device__ void store_sums(Out* out, const Pack<Sum, kCount>& sums) {
+  Pack<Out, kCount> pack;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) pack.at[i] = rounded<Out>(sums.at[i]);
+  if constexpr (sizeof pack % 16 == 0)
+    store_wide(out, pack);
+  else
+    *reinterpret_cast<Pack<Out, kCount>*>(out) = pack;
+}
+
+template <class T, class Out, int kCount>
 __global__ void __launch_bounds__(kThreads)
     unpermute_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ place,
                      const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
-                     SumOf<T>* __restrict__ result, std::int64_t tokens, std::int64_t copies,
-                     std::int64_t room, std::int64_t width) {
+                     Out* __restrict__ result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
+                     std::int64_t width) {
   using Sum = SumOf<T>;
   const std::int64_t token = row_of_warp();
   if (token >= tokens) return;
   const std::int64_t filled = rows_that_count(count, room), packs = width / kCount;
-  auto* const out = reinterpret_cast<Pack<Sum, kCount>*>(result + token * width);
   for (std::int64_t d = threadIdx.x % kWarp; d < packs; d += kWarp) {
     Pack<Sum, kCount> sums;
 #pragma unroll
@@ -82,8 +93,28 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sums.at[i] += score * widened(elements.at[i]);
     }
-    out[d] = sums;
+    store_sums(result + token * width + d * kCount, sums);
   }
+}
+
+// A thread takes a pack of elements of each piece.
+template <class T, int kCount>
+__global__ void __launch_bounds__(kThreads) sum_pieces_kernel(const T* __restrict__ x, T* __restrict__ result,
+                                                              std::int64_t pieces, std::int64_t elements) {
+  using Sum = SumOf<T>;
+  const std::int64_t packs = elements / kCount,
+                     pack = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (pack >= packs) return;
+  Pack<Sum, kCount> sums;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums.at[i] = 0;
+#pragma unroll 4
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const auto of_piece = reinterpret_cast<const Pack<T, kCount>*>(x + piece * elements)[pack];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums.at[i] += widened(of_piece.at[i]);
+  }
+  store_sums(result + pack * kCount, sums);
 }
 
 // Half a warp per slot: lane i sums the elements i, i + 16, ... like the CPU's i-th sum, and the 16
@@ -167,15 +198,32 @@ void permute_tokens(Element element, const void* x, const std::int64_t* order, c
 }
 
 void unpermute_tokens(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
-                      const void* scores, void* result, std::int64_t tokens, std::int64_t copies,
+                      const void* scores, bool narrow, void* result, std::int64_t tokens, std::int64_t copies,
                       std::int64_t room, std::int64_t width, cudaStream_t stream) {
   const std::int64_t row_bytes = width * bytes_of(element);
   with_packs(element, aligned(rows, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
                using T = decltype(type);
-               launch(unpermute_kernel<T, count_of_pack>, blocks_for(tokens, kWarpsOfBlock), kThreads, stream,
-                      static_cast<const T*>(rows), place, count, static_cast<const SumOf<T>*>(scores),
-                      static_cast<SumOf<T>*>(result), tokens, copies, room, width);
+               using Sum = SumOf<T>;
+               const auto sum_to = [&](auto* out) {
+                 launch(unpermute_kernel<T, std::remove_pointer_t<decltype(out)>, count_of_pack>,
+                        blocks_for(tokens, kWarpsOfBlock), kThreads, stream, static_cast<const T*>(rows),
+                        place, count, static_cast<const Sum*>(scores), out, tokens, copies, room, width);
+               };
+               if (narrow)
+                 sum_to(static_cast<T*>(result));
+               else
+                 sum_to(static_cast<Sum*>(result));
+             });
+}
+
+void sum_pieces(Element element, const void* x, void* result, std::int64_t pieces, std::int64_t elements,
+                cudaStream_t stream) {
+  with_packs(element, aligned(x, elements * bytes_of(element)) && aligned(result),
+             [&](auto type, auto count_of_pack) {
+               using T = decltype(type);
+               launch(sum_pieces_kernel<T, count_of_pack>, blocks_for(elements / count_of_pack, kThreads),
+                      kThreads, stream, static_cast<const T*>(x), static_cast<T*>(result), pieces, elements);
              });
 }
 

@@ -32,15 +32,25 @@ Tensor permute_tokens_cuda(const Tensor& x_TD, const Tensor& order_R, const Mayb
 }
 
 Tensor unpermute_tokens_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
-                             const MaybeTensor& scores_TK) {
+                             const MaybeTensor& scores_TK, bool narrow) {
   const cuda::Launch launch(rows_RD, "unpermute_tokens");
   const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
   const MaybeTensor scores = contiguous(scores_TK);
-  const Tensor result = unpermute_tokens_result(rows, place);
+  const Tensor result = unpermute_tokens_result(rows, place, narrow);
   if (result.numel() == 0) return result;
   cuda::unpermute_tokens(launch.element(rows), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
-                         count_of(count), data_of(scores), result.mutable_data_ptr(), place.size(0),
+                         count_of(count), data_of(scores), narrow, result.mutable_data_ptr(), place.size(0),
                          place.size(1), rows.size(0), rows.size(1), launch.stream());
+  launch.check();
+  return result;
+}
+
+Tensor sum_pieces_cuda(const Tensor& x_ND, std::int64_t pieces, std::string_view) {
+  const cuda::Launch launch(x_ND, "sum_pieces");
+  const Tensor x = x_ND.contiguous(), result = sum_pieces_result(x, pieces);
+  if (result.numel() == 0) return result;
+  cuda::sum_pieces(launch.element(x), x.const_data_ptr(), result.mutable_data_ptr(), pieces, result.numel(),
+                   launch.stream());
   launch.check();
   return result;
 }
@@ -76,6 +86,7 @@ std::tuple<Tensor, Tensor> order_by_expert_cuda(const Tensor& some_counts, std::
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("permute_tokens", &permute_tokens_cuda);
   m.impl("unpermute_tokens", &unpermute_tokens_cuda);
+  m.impl("sum_pieces", &sum_pieces_cuda);
   m.impl("dot_rows", &dot_rows_cuda);
   m.impl("order_by_expert", &order_by_expert_cuda);
 }

@@ -16,10 +16,15 @@ void permute_tokens(Element element, const void* x, const std::int64_t* order, c
                     const void* scores, void* result, std::int64_t rows, std::int64_t width,
                     std::int64_t slots, std::int64_t copies, cudaStream_t stream);
 
-// result [tokens, width]; rows [room, width]; place and scores [tokens, copies].
+// result [tokens, width], of the dtype of rows with `narrow`; rows [room, width]; place and scores
+// [tokens, copies].
 void unpermute_tokens(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
-                      const void* scores, void* result, std::int64_t tokens, std::int64_t copies,
+                      const void* scores, bool narrow, void* result, std::int64_t tokens, std::int64_t copies,
                       std::int64_t room, std::int64_t width, cudaStream_t stream);
+
+// result [elements]; x [pieces, elements].
+void sum_pieces(Element element, const void* x, void* result, std::int64_t pieces, std::int64_t elements,
+                cudaStream_t stream);
 
 // result and place [slots]; rows [room, width]; x [slots / copies, width].
 void dot_rows(Element element, const void* rows, const void* x, const std::int64_t* place,

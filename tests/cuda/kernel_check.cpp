@@ -34,6 +34,9 @@ void check_permute_tokens(Checks& checks, c10::Device device) {
     const Tensor scores = draw.uniform_fp32({kTokens, kSlots});
     const Tensor order = at::randperm(kSent, at::kLong),
                  place_of = at::argsort(order).view({kTokens, kSlots});
+    check(checks, device,
+          {fmt::format("sum_pieces, {}: the CPU's bits", in_words(type)), "sum_pieces", type, type, 0, true,
+           [=](const Place& p) { return call("sum_pieces", at_place(rows, p), kSlots, std::string("ep")); }});
     for (const bool all : {true, false}) {
       const Tensor count = all ? Tensor() : at::full({}, kSent - 77, at::kInt);
       const auto counted = [count](const Place& p) {
@@ -47,12 +50,13 @@ void check_permute_tokens(Checks& checks, c10::Device device) {
                return call("permute_tokens", at_place(x, p), order.to(p.device), counted(p), kSlots,
                            std::optional<Tensor>(wide_at_place(scores, p)));
              }});
-      check(checks, device,
-            {"unpermute_tokens, " + of, "unpermute_tokens", type, at::kDouble, tolerance, true,
-             [=](const Place& p) {
-               return call("unpermute_tokens", at_place(rows, p), place_of.to(p.device), counted(p),
-                           std::optional<Tensor>(wide_at_place(scores, p)));
-             }});
+      for (const bool narrow : {false, true})
+        check(checks, device,
+              {fmt::format("unpermute_tokens, {}{}", of, narrow ? ", narrow" : ""), "unpermute_tokens", type,
+               at::kDouble, tolerance, true, [=](const Place& p) {
+                 return call("unpermute_tokens", at_place(rows, p), place_of.to(p.device), counted(p),
+                             std::optional<Tensor>(wide_at_place(scores, p)), narrow);
+               }});
       check(checks, device,
             {"dot_rows, " + of, "dot_rows", type, at::kDouble, 1e-5, true, [=](const Place& p) {
                return call("dot_rows", at_place(rows, p), at_place(x, p), place_of.to(p.device), counted(p));

@@ -68,11 +68,18 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
                          taken.mutable_data_ptr(), slots, width, slots, copies, nullptr);
     CHECK(at::equal(taken, permute_tokens(x, order, count, copies, by)));
 
-    const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(sums_of(type)));
-    cuda::unpermute_tokens(element, rows.const_data_ptr(), place_data, data(count), by_data,
-                           summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
-    CHECK(at::equal(summed, unpermute_tokens(rows, place, count, by)));
+    for (const bool narrow : {false, true}) {
+      const auto dtype = narrow ? type : sums_of(type);
+      const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(dtype));
+      cuda::unpermute_tokens(element, rows.const_data_ptr(), place_data, data(count), by_data, narrow,
+                             summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
+      CHECK(at::equal(summed, unpermute_tokens(rows, place, count, by, narrow)));
+    }
   }
+  const Tensor of_pieces = at::full({tokens, width}, 9, x.options());
+  cuda::sum_pieces(element, rows.const_data_ptr(), of_pieces.mutable_data_ptr(), copies, tokens * width,
+                   nullptr);
+  CHECK(at::equal(of_pieces, sum_pieces(rows, copies, "ep")));
   const Tensor products = at::full({tokens, copies}, 9, at::TensorOptions().dtype(sums_of(type)));
   cuda::dot_rows(element, rows.const_data_ptr(), x.const_data_ptr(), place_data, data(count),
                  products.mutable_data_ptr(), slots, copies, slots, width, nullptr);

@@ -23,6 +23,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 
+#include "ops/kernel/with_dtype.h"
 #include "parallel/expert_parallel.h"
 
 namespace rondo {
@@ -103,6 +104,26 @@ TEST_CASE("a token's rows are added in fp32 with their scores, and slots without
   CHECK(products.scalar_type() == sum_dtype);
   const Tensor expected = (slots_TKD * x.to(at::kDouble).unsqueeze(1)).sum(-1);
   CHECK(at::allclose(products.to(at::kDouble), expected, 1e-5, 2e-5));
+}
+
+TEST_CASE("sums of slots are rounded once if narrow, and pieces are added in their order and rounded once") {
+  constexpr std::int64_t kPieces = 4, kWide = 300;  // more columns than a sum has at a time
+  const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
+  const Rows map = rows_by_expert(false);
+  const Tensor rows = at::randn({kTokens * kCopies, kWide}).to(dtype), count = count_of(60);
+  const Tensor scores = at::rand({kTokens, kCopies}).to(sum_dtype(rows));
+  const Tensor narrow = unpermute_tokens(rows, map.place_TK, count, scores, /*narrow=*/true);
+  CHECK(narrow.scalar_type() == dtype);
+  CHECK(at::equal(narrow, unpermute_tokens(rows, map.place_TK, count, scores).to(dtype)));
+
+  const Tensor x = at::randn({kPieces * kTokens, kWide}).to(dtype);
+  Tensor sums = at::zeros({kTokens, kWide}, at::TensorOptions().dtype(sum_dtype(x)));
+  for (std::int64_t piece = 0; piece < kPieces; ++piece)
+    sums += x.narrow(0, piece * kTokens, kTokens).to(sum_dtype(x));
+  const Tensor summed = sum_pieces(x, kPieces, "ep");
+  CHECK(summed.scalar_type() == dtype);
+  CHECK(at::equal(summed, sums.to(dtype)));
+  CHECK_THROWS(sum_pieces(x, 3, "ep"));
 }
 
 TEST_CASE("without a count all rows are valid") {

@@ -52,6 +52,25 @@ TEST_CASE(
   CHECK(type_of(kWeights + kSum, 34) == "dp 0");
 }
 
+TEST_CASE("ranks that exchange the terms of their sums add them up, and nothing else completes the sum") {
+  const std::string exchanged =
+      kWeights +
+      "  %35: f32[2,8] = _c10d_functional.all_to_all_single.default(%32, [1, 1], [1, 1], \"tp\")\n"
+      "  %36: f32[2,8] views %35 = _c10d_functional.wait_tensor.default(%35)\n";
+  CHECK(type_of(exchanged, 36) == "dp 0, tp local");
+  const std::string summed = exchanged + "  %37: f32[1,8] = rondo.sum_pieces.default(%36, 2, \"tp\")\n";
+  CHECK(type_of(summed, 37) == "dp 0, tp 0");
+  const std::string reduced = exchanged +
+                              "  %37: f32[2,8] = _c10d_functional.all_reduce.default(%36, \"sum\", \"tp\")\n"
+                              "  %38: f32[2,8] views %37 = _c10d_functional.wait_tensor.default(%37)\n";
+  CHECK(refusal_of(reduced) ==
+        "node 13 (_c10d_functional.all_reduce.default, module m) axis tp: it sums over ranks, but its "
+        "operand is \"local\"");
+  CHECK(refusal_of(kWeights + "  %35: f32[1,8] = rondo.sum_pieces.default(%32, 2, \"tp\")\n") ==
+        "node 11 (rondo.sum_pieces.default, module m) axis tp: it sums pieces from all ranks, but its "
+        "operand is \"sum\"");
+}
+
 TEST_CASE("a partial sum is refused by nonlinear ops and by sums with a whole operand") {
   CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.silu.default(%32)\n") ==
         "node 11 (aten.silu.default, module m) axis tp: it is not linear, but an operand is partial");
