@@ -202,11 +202,15 @@ void check_features(Rules& rules, const JobConfig& config, TargetDevice device) 
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
                 "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
-  const Parallelism& parallelism = config.parallelism;
-  rules.require(
-      parallelism.expert_overflow == Parallelism().expert_overflow || parallelism.expert_capacity_factor > 0,
-      {"parallelism.expert_overflow", "parallelism.expert_capacity_factor"},
-      "needs parallelism.expert_capacity_factor above 0; with 0 there is capacity for all rows");
+  const Parallelism& p = config.parallelism;
+  rules.require(p.expert_overflow == Parallelism().expert_overflow || p.expert_capacity_factor > 0,
+                {"parallelism.expert_overflow", "parallelism.expert_capacity_factor"},
+                "needs parallelism.expert_capacity_factor above 0; with 0 there is capacity for all rows");
+  rules.require(p.expert_parallel_combine == Parallelism().expert_parallel_combine ||
+                    p.expert_parallel_comm_backend == ExpertExchange::fixed_size ||
+                    p.expert_tensor_parallel_degree > 1,
+                {"parallelism.expert_parallel_combine", "parallelism.expert_parallel_comm_backend"},
+                "needs expert_parallel_comm_backend = \"static\"; with \"standard\" no sum is divided");
 }
 
 void check_async_tensor_parallel(Rules& rules, const JobConfig& config) {

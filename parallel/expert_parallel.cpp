@@ -1,8 +1,8 @@
 // A stable sort orders slots by expert. Its inverse gives the position of each slot, so both
 // directions gather. In the fixed-size exchange, slots of other ranks' experts get a key after all
 // of this rank's. The sort puts them last, where the capacity or the count cuts them off. Both
-// directions are autograd functions. Their backwards sum over slots in fp32, reduce-scatter, and
-// round once.
+// directions are autograd functions. One sums over slots and ranks in its forward, the other in its
+// backward.
 //
 // In the exact exchange, every rank learns how many rows each rank has for each expert. So all
 // ranks agree on the rows without capacity: those of the last experts, and for one expert those of
@@ -45,36 +45,55 @@ MaybeTensor count_in(const variable_list& saved, std::size_t others) {
   return saved.size() > others ? MaybeTensor(saved[others]) : std::nullopt;
 }
 
-// The rows of the tokens of all ranks. Backward: fp32 sums over slots and then over ranks, rounded
-// once.
+// The ranks that exchange rows, and how they add them up.
+struct RowExchange {
+  AxisGroup group;
+  ExpertCombine combine;
+};
+void save_exchange(AutogradContext* context, const RowExchange& exchange) {
+  save_group(context, exchange.group);
+  context->saved_data["combine"] = static_cast<std::int64_t>(exchange.combine);
+}
+RowExchange saved_exchange(AutogradContext* context) {
+  return {saved_group(context), static_cast<ExpertCombine>(context->saved_data["combine"].toInt())};
+}
+
+// Returns the sums over slots and then over ranks of this rank's tokens, in the dtype of the rows.
+Tensor sum_slots(const Tensor& rows_RD, const Tensor& place_PK, const MaybeTensor& count,
+                 const MaybeTensor& scores_PK, const RowExchange& exchange) {
+  const AxisGroup& group = exchange.group;
+  const bool sends_terms = group.ranks > 1 && exchange.combine == ExpertCombine::all_to_all;
+  const Tensor sums_PD = unpermute_tokens(rows_RD, place_PK, count, scores_PK, /*narrow=*/sends_terms);
+  if (sends_terms) return sum_pieces(all_to_all(sums_PD, group), group.ranks, group.name);
+  return reduce_scatter_sum(sums_PD, group).to(rows_RD.scalar_type());
+}
+
+// The rows of the tokens of all ranks. The backward sums over slots and ranks.
 struct TakeRows : torch::autograd::Function<TakeRows> {
   static Tensor forward(AutogradContext* context, const Tensor& x_TD, const Tensor& order_R,
-                        const Tensor& place_PK, const MaybeTensor& count, const AxisGroup& group) {
+                        const Tensor& place_PK, const MaybeTensor& count, const RowExchange& exchange) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward(with_count({place_PK}, count));
-    save_group(context, group);
-    return permute_tokens(gather(x_TD, group), order_R, count, place_PK.size(1));
+    save_exchange(context, exchange);
+    return permute_tokens(gather(x_TD, exchange.group), order_R, count, place_PK.size(1));
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor sums_PD = unpermute_tokens(gradients[0], saved[0], count_in(saved, 1));
-    const Tensor sums_TD = reduce_scatter_sum(sums_PD, saved_group(context));
-    return {sums_TD.to(gradients[0].scalar_type()), {}, {}, {}, {}};
+    return {
+        sum_slots(gradients[0], saved[0], count_in(saved, 1), {}, saved_exchange(context)), {}, {}, {}, {}};
   }
 };
 
-// For each token of this rank, the sum over all ranks of its rows times their scores, in fp32,
-// rounded once.
+// For each token of this rank, the sum over all ranks of its rows times their scores.
 struct SumRows : torch::autograd::Function<SumRows> {
   static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& scores_TK,
                         const Tensor& order_R, const Tensor& place_PK, const MaybeTensor& count,
-                        const AxisGroup& group) {
+                        const RowExchange& exchange) {
     at::AutoDispatchBelowAutograd below_autograd;
-    const Tensor scores_PK = gather(scores_TK, group);
+    const Tensor scores_PK = gather(scores_TK, exchange.group);
     context->save_for_backward(with_count({rows_RD, scores_PK, order_R, place_PK}, count));
-    save_group(context, group);
-    const Tensor sums_PD = unpermute_tokens(rows_RD, place_PK, count, scores_PK);
-    return reduce_scatter_sum(sums_PD, group).to(rows_RD.scalar_type());
+    save_group(context, exchange.group);
+    return sum_slots(rows_RD, place_PK, count, scores_PK, exchange);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
@@ -135,7 +154,7 @@ class LocalExperts : public ExpertParallel {
 
   Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) const override {
     const auto [sorted, place_PK] = sort_choices(experts_TK, experts, o_.expert_tp);
-    const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o_.expert_tp);
+    const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), over_expert_tp());
     return {rows_RD, at::cumsum(sorted.counts, 0, at::kInt), {}, {sorted.order_N, place_PK}};
   }
 
@@ -149,10 +168,13 @@ class LocalExperts : public ExpertParallel {
   Tensor combine(const Tensor& rows_RD, const Dispatched& dispatched,
                  const Tensor& scores_TK) const override {
     const std::vector<Tensor>& state = dispatched.combine_state;
-    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(), o_.expert_tp);
+    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(), over_expert_tp());
   }
 
  protected:
+  RowExchange over_expert_tp() const { return {o_.expert_tp, o_.combine}; }
+  RowExchange over_token_group() const { return {o_.token_group(), o_.combine}; }
+
   ExpertParallelOptions o_;
 };
 
@@ -170,14 +192,14 @@ class FixedSizeExchange final : public LocalExperts {
     const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
     const Runs runs = runs_within(capacity, sorted.counts.narrow(0, 0, each), o_.is_bounded());
     const Tensor count = runs.ends_E.select(0, each - 1);
-    const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o_.token_group());
+    const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), over_token_group());
     return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
   }
 
   Tensor combine(const Tensor& rows_RD, const Dispatched& dispatched,
                  const Tensor& scores_TK) const override {
     const std::vector<Tensor>& state = dispatched.combine_state;
-    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(state[2]), o_.token_group());
+    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(state[2]), over_token_group());
   }
 };
 
@@ -213,7 +235,7 @@ class ExactExchange final : public LocalExperts {
     const RowCounts by_rank{offered, sent, sum_over(received_FE, 1)};
     const RowOrder by_expert = order_by_expert(received_FE, capacity, group);
 
-    const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o_.expert_tp);
+    const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), over_expert_tp());
     const Tensor received_RD = all_to_all_tokens(home_ND, by_rank, /*back=*/false, capacity, group);
     const Tensor rows_RD = Reorder::apply(received_RD, by_expert.order_R, by_expert.place_R, count);
     Tensor dropped;
@@ -234,7 +256,8 @@ class ExactExchange final : public LocalExperts {
     const Tensor received_RD = Reorder::apply(rows_RD, state[kPlaceR], state[kOrderR], state[kCount]);
     const Tensor home_ND = all_to_all_tokens(received_RD, {state[kOffered], state[kSent], state[kReceived]},
                                              /*back=*/true, state[kOrderN].size(0), o_.group.name);
-    return SumRows::apply(home_ND, scores_TK, state[kOrderN], state[kPlacePK], MaybeTensor(), o_.expert_tp);
+    return SumRows::apply(home_ND, scores_TK, state[kOrderN], state[kPlacePK], MaybeTensor(),
+                          over_expert_tp());
   }
 
  private:

@@ -4,9 +4,17 @@
 // a picture of both exchanges:
 //
 //   fixed_size    No host sync. Each rank gathers the tokens of the whole group and picks the rows
-//                 of its experts. Sums over its slots return in a reduce-scatter.
+//                 of its experts. Sums over its slots return in a reduce-scatter, or in an
+//                 all-to-all (ExpertCombine).
 //   exact_counts  Each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h). There the
 //                 host reads the counts.
+//
+// ExpertCombine says how ranks add up their sums over slots, forward and backward:
+//
+//   reduce_scatter  In fp32, rounded once to the dtype of the rows.
+//   all_to_all      Each rank rounds its sums to the dtype of the rows and sends them to the ranks
+//                   of the tokens. These add them up in fp32 and round once more. In bf16, half of
+//                   the bytes travel.
 //
 // Expert tensor parallelism cuts each expert over the ranks of the group `expert_tp`. These ranks
 // compute with each other's tokens, and their results are partial sums.
@@ -43,6 +51,7 @@ struct ExpertParallelOptions {
   std::int64_t expert_tp_rank = 0;  // rank in that group
   // Union of both groups; read only with several ranks in `expert_tp`.
   AxisGroup ep_and_expert_tp{};
+  ExpertCombine combine = ExpertCombine::reduce_scatter;
 
   // The ranks whose tokens an expert computes.
   const AxisGroup& token_group() const { return expert_tp.ranks > 1 ? ep_and_expert_tp : group; }

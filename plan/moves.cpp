@@ -144,6 +144,13 @@ std::vector<Variant> other_exchange(const Variant& way, const SearchedJob& searc
     choices.changed([](JobConfig& c) {
       ExpertExchange& own = c.parallelism.expert_parallel_comm_backend;
       own = own == ExpertExchange::fixed_size ? ExpertExchange::exact_counts : ExpertExchange::fixed_size;
+      c.parallelism.expert_parallel_combine = ExpertCombine::reduce_scatter;
+    });
+  if (way.config.parallelism.expert_parallel_degree > 1 &&
+      way.config.parallelism.expert_parallel_comm_backend == ExpertExchange::fixed_size)
+    choices.changed([](JobConfig& c) {
+      ExpertCombine& own = c.parallelism.expert_parallel_combine;
+      own = own == ExpertCombine::reduce_scatter ? ExpertCombine::all_to_all : ExpertCombine::reduce_scatter;
     });
   return choices.take();
 }

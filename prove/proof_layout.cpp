@@ -40,6 +40,7 @@ std::int64_t ProofLayout::*member_of(const std::string& name) {
 using Ways = std::vector<std::string>;
 const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
 const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
+const std::string kSentTerms = "parallelism.expert_parallel_combine=alltoall";
 const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
 const std::string kSyncOnce = "parallelism.fsdp_gradient_sync=step";
 const std::string kPieces = "parallelism.enable_async_tensor_parallel=true compile.tensor_parallel_pieces=2";
@@ -73,18 +74,16 @@ const Ways& ways_of_all() {
 // Ways for ranks that divide sequences.
 const Ways& ways_of_context() {
   static const std::string documents = "training.document_attention=true";
-  static const Ways list = {
-      documents,
-      documents + " parallelism.context_parallel_load_balancer=documents",
-      "parallelism.context_parallel_load_balancer=none",
-      "compile.memory_policy=full",
-      "compile.numerics=rounds",
-      "compile.enable=false",
-      kHeads + " " + documents,
-      kHeads + " compile.memory_policy=full",
-      kHeads + " compile.memory_policy=full compile.full_recompute_all_to_all=true",
-      kHeads + " compile.enable=false",
-  };
+  static const Ways list = {documents,
+                            documents + " parallelism.context_parallel_load_balancer=documents",
+                            "parallelism.context_parallel_load_balancer=none",
+                            "compile.memory_policy=full",
+                            "compile.numerics=rounds",
+                            "compile.enable=false",
+                            kHeads + " " + documents,
+                            kHeads + " compile.memory_policy=full",
+                            kHeads + " compile.memory_policy=full compile.full_recompute_all_to_all=true",
+                            kHeads + " compile.enable=false"};
   return list;
 }
 
@@ -315,6 +314,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
     if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
     if (layout.tensor > 1) cases.push_back({{with(layout, kPieces)}});
     if (layout.experts > 1) expert_layouts.push_back(layout);
+    if (layout.experts > 1 && layout.settings.empty()) cases.push_back({{with(layout, kSentTerms)}});
   }
   cross(ways_of_all(), small);
   cross(ways_of_context(), context_layouts);

@@ -98,6 +98,11 @@ const Fields& Parallelism::fields() {
             "how tokens reach experts of other ranks: static: gather all tokens, without a host sync; "
             "standard: all-to-all by exact counts",
             {.later = {"deepep"}}),
+      field(
+          "expert_parallel_combine", &P::expert_parallel_combine,
+          "how ranks add up their parts of what experts give a token, and of its gradient: reducescatter: in "
+          "fp32; alltoall: each rounds its part to the dtype of the activations, half of the bytes in "
+          "bfloat16"),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "capacity of a rank's experts in rows, as a multiple of what balanced routers send; 0: room for "
             "all rows",

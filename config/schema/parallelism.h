@@ -27,6 +27,7 @@ struct Parallelism {
   ContextExchange context_parallel_rotate_method = ContextExchange::all_gather;
   ContextLoadBalancer context_parallel_load_balancer = ContextLoadBalancer::headtail;
   ExpertExchange expert_parallel_comm_backend = ExpertExchange::fixed_size;
+  ExpertCombine expert_parallel_combine = ExpertCombine::reduce_scatter;
   double expert_capacity_factor = 0;  // 0: capacity for all rows
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   // Pipelines (config/derived/pipeline_layout.h).

@@ -73,21 +73,35 @@ Tensors forward_backward(const Problem& p, std::int64_t first, std::int64_t coun
   return made;
 }
 
+struct Way {
+  ExpertExchange exchange;
+  ExpertCombine combine;
+};
+
+// The same of the tokens of each rank.
+std::vector<Tensors> on_all_ranks(const Problem& p, const Way& way) {
+  std::vector<Tensors> made(kRanks);
+  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
+    ExpertParallelOptions options{group, rank, way.exchange};
+    options.combine = way.combine;
+    made[static_cast<std::size_t>(rank)] = forward_backward(p, rank * kTokens, kTokens, options);
+  });
+  return made;
+}
+
 }  // namespace
 
 TEST_CASE(
     "experts of several ranks give what experts of one rank give, and the same gradients, however uneven") {
-  const auto exchange = GENERATE(ExpertExchange::fixed_size, ExpertExchange::exact_counts);
+  const Way way = GENERATE(Way{ExpertExchange::fixed_size, ExpertCombine::reduce_scatter},
+                           Way{ExpertExchange::fixed_size, ExpertCombine::all_to_all},
+                           Way{ExpertExchange::exact_counts, ExpertCombine::reduce_scatter});
   const std::string routing =
       GENERATE(as<std::string>{}, "random", "all to one", "one rank gets none", "each rank to another one");
-  INFO((exchange == ExpertExchange::fixed_size ? "fixed size, " : "exact counts, ") << routing);
+  INFO(name_of(way.exchange) << ", " << name_of(way.combine) << ", " << routing);
   const Problem p = problem(routing);
   const Tensors expected = forward_backward(p, 0, kRanks * kTokens, {});
-  std::vector<Tensors> made(kRanks);
-  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
-    made[static_cast<std::size_t>(rank)] =
-        forward_backward(p, rank * kTokens, kTokens, {group, rank, exchange});
-  });
+  const std::vector<Tensors> made = on_all_ranks(p, way);
   Tensor scale_gradient = at::zeros_like(p.scale);
   for (std::int64_t rank = 0; rank < kRanks; ++rank) {
     const Tensors& of_rank = made[static_cast<std::size_t>(rank)];
@@ -97,6 +111,27 @@ TEST_CASE(
     scale_gradient = scale_gradient + of_rank[3];
   }
   CHECK(at::allclose(scale_gradient, expected[3], 1e-12, 1e-12));
+}
+
+TEST_CASE("an all-to-all of sums has the bits of a reduce-scatter in fp32, and rounds each sum in bf16") {
+  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
+  Problem p = problem("random");
+  for (Tensor* t : {&p.x, &p.scale, &p.weight}) *t = t->to(dtype);
+  p.scores = p.scores.to(at::kFloat);
+  const auto scattered = on_all_ranks(p, {ExpertExchange::fixed_size, ExpertCombine::reduce_scatter}),
+             exchanged = on_all_ranks(p, {ExpertExchange::fixed_size, ExpertCombine::all_to_all});
+  for (const std::size_t i : {0, 1}) {  // y, and the gradient of x
+    bool same = true;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      const Tensor &expected = scattered[rank][i], &made = exchanged[rank][i];
+      CHECK(made.scalar_type() == dtype);
+      same = same && at::equal(made, expected);
+      // The terms of a sum may be larger than the sum.
+      CHECK(at::allclose(made.to(at::kFloat), expected.to(at::kFloat), 0.02, 0.05));
+    }
+    // A part of a gradient is one row of bf16, or the whole sum: each token has two slots.
+    CHECK(same == (dtype == at::kFloat || i == 1));
+  }
 }
 
 TEST_CASE("rows beyond the room are counted, and left out on both ways") {

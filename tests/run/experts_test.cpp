@@ -32,6 +32,11 @@ TEST_CASE("expert parallelism that gathers tokens has the same bits eager, inter
   climb_experts({4, true, false, false, false}, {2, 2, 2}, "static");
 }
 
+TEST_CASE("expert parallelism that exchanges its sums in bf16 has the same bits in every executor") {
+  climb_deepseek({2, true, false, false, false},
+                 Division{2, 1, 2}.flags("static") + Words{"--parallelism.expert_parallel_combine=alltoall"});
+}
+
 TEST_CASE("expert parallelism that sends rows has the same bits eager, interpreted and replayed") {
   climb_experts({2, false, true, false, true}, {2, 1, 2}, "standard");
   climb_experts({4, true, false, false, false}, {4, 1, 4}, "standard");

@@ -46,10 +46,11 @@ TEST_CASE("layouts of Llama 3 equal one rank: gradients, norm, and parameters an
 }
 
 TEST_CASE("layouts of DeepSeek-V3 equal one rank, and tokens go to the same experts") {
-  const std::string standard = ",parallelism.expert_parallel_comm_backend=standard";
+  const std::string standard = ",parallelism.expert_parallel_comm_backend=standard",
+                    exchanged = ",parallelism.expert_parallel_combine=alltoall";
   const Words layouts = {"tp=2,ep=2",
                          "dp_shard=2,ep=2,compile.numerics=rounds" + standard,
-                         "dp_shard=2,ep=2,parallelism.expert_capacity_factor=1.1",
+                         "dp_shard=2,ep=2,parallelism.expert_capacity_factor=1.1" + exchanged,
                          "dp_shard=2,tp=2,ep=4,accumulate=2,training.document_attention=true",
                          "dp_shard=2,tp=2,ep=2,compile.memory_policy=min_cut" + standard,
                          "dp_replicate=2,dp_shard=2,ep=2,model.sequence_balance_coeff=0.1",
@@ -72,11 +73,13 @@ TEST_CASE(
 
 TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, and resume other layouts") {
   const std::string standard = ",parallelism.expert_parallel_comm_backend=standard",
-                    bounded = ",parallelism.expert_capacity_factor=1.1";
+                    bounded = ",parallelism.expert_capacity_factor=1.1",
+                    exchanged = ",parallelism.expert_parallel_combine=alltoall";
   const Words of_qwen = {"dp_shard=2,tp=2,etp=2,compile.numerics=rounds",
-                         "dp_shard=2,tp=2,ep=2,etp=2" + standard + bounded, "tp=3,etp=3,accumulate=2"};
+                         "dp_shard=2,tp=2,ep=2,etp=2" + standard + bounded + exchanged,
+                         "tp=3,etp=3,accumulate=2"};
   all_hold(prove_layouts("qwen3_moe", of_qwen), of_qwen.size());
-  const Words of_deepseek = {"dp_shard=2,tp=2,ep=2,etp=2" + bounded,
+  const Words of_deepseek = {"dp_shard=2,tp=2,ep=2,etp=2" + bounded + exchanged,
                              "dp_shard=2,tp=2,ep=2,etp=2,compile.memory_policy=full" + standard,
                              "dp_shard=2,tp=2,ep=2,etp=2/dp_shard=2,ep=2",
                              "dp_shard=2,tp=2,ep=4/dp_shard=2,tp=2,etp=2"};

@@ -76,7 +76,9 @@ class Draw {
     set("parallelism.expert_parallel_degree", experts_);
     if (shares_each) set("parallelism.expert_tensor_parallel_degree", tensor_);
     if (experts_ > 1) {
-      set("parallelism.expert_parallel_comm_backend", one_of({"static", "standard"}));
+      const bool by_counts = one_in(2);
+      set("parallelism.expert_parallel_comm_backend", by_counts ? "standard" : "static");
+      if (!by_counts && one_in(2)) set("parallelism.expert_parallel_combine", "alltoall");
       const double room = one_of({0.0, 0.0, 1.0, 1.5});
       set("parallelism.expert_capacity_factor", room);
       if (room > 0) set("parallelism.expert_overflow", one_of({"repeat", "skip", "drop"}));

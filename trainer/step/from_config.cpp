@@ -111,7 +111,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                   .capacity_factor = c.parallelism.expert_capacity_factor,
                   .expert_tp = layout.mesh.group(Axis::etp),
                   .expert_tp_rank = layout.mesh.coordinate(rank, Axis::etp),
-                  .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes)}};
+                  .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes),
+                  .combine = c.parallelism.expert_parallel_combine}};
   o.gradient_sync = c.parallelism.fsdp_gradient_sync;
   o.early_step_in_backward = c.optimizer.early_step_in_backward;
   o.state_on_host = c.training.enable_cpu_offload;

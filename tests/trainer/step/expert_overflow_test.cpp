@@ -34,6 +34,11 @@ TEST_CASE("only steps that may be repeated have a second function, with room for
       Catch::Matchers::ContainsSubstring(
           "parallelism.expert_overflow=drop: needs parallelism.expert_capacity_factor above 0; with 0 there "
           "is capacity for all rows"));
+  CHECK_THROWS_WITH(compiled({"--parallelism.expert_parallel_comm_backend=standard",
+                              "--parallelism.expert_parallel_combine=alltoall"}),
+                    Catch::Matchers::ContainsSubstring(
+                        "parallelism.expert_parallel_combine=alltoall: needs expert_parallel_comm_backend = "
+                        "\"static\"; with \"standard\" no sum is divided"));
   const StepProgram accumulating = compiled({"--training.global_batch_size=16"});
   CHECK(has_input(accumulating.at("accumulate"), "dropped_tokens_sum"));
   CHECK_FALSE(has_input(accumulating.at("repeat"), "dropped_tokens_sum"));

@@ -103,6 +103,7 @@ const std::string replicate = "parallelism.data_parallel_replicate_degree=",
                   policy = "compile.memory_policy=", rounds = "compile.numerics=rounds",
                   standard = "parallelism.expert_parallel_comm_backend=standard",
                   bounded = "parallelism.expert_capacity_factor=1.5",
+                  exchanged = "parallelism.expert_parallel_combine=alltoall",
                   documents = "training.document_attention=true",
                   once = "parallelism.fsdp_gradient_sync=step";
 }  // namespace key
@@ -125,7 +126,7 @@ TEST_CASE(
        4,
        {"training.dtype=bfloat16", "compile.passes=default", "compile.enable_fsdp_ag_rs_overlap=true"}},
       {"deepseek_v3_debug", 4, {key::expert + "4", key::batch + "64"}},
-      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds}},
+      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::exchanged}},
       {"deepseek_v3_debug",
        16,
        {key::replicate + "2", key::tensor + "2", key::expert + "4", key::bounded, key::standard}},
