@@ -51,6 +51,15 @@ Placement gradient_of_pointwise(const OnAxis& axis, std::size_t) {
   return product_of(aligned(axis, 0), others);
 }
 
+// rondo.swiglu_rows (gate, up, count), rondo.swiglu_rows_backward (grad, gate, up, count). The
+// count is of the rank's own rows, however these are sharded.
+Placement gated_rows(const OnAxis& axis, std::size_t) {
+  return sum_of(nonlinear(axis.operand(0)), nonlinear(axis.operand(1)));
+}
+Placement gradient_of_gated_rows(const OnAxis& axis, std::size_t) {
+  return product_of(axis.operand(0), sum_of(nonlinear(axis.operand(1)), nonlinear(axis.operand(2))));
+}
+
 Placement choose(const OnAxis& axis, std::size_t) {  // (condition, x, y)
   const Placement condition = nonlinear(aligned(axis, 0));
   return product_of(sum_of(aligned(axis, 1), aligned(axis, 2)), condition);
@@ -205,6 +214,11 @@ constexpr Op kArithmeticOps[] = {
     {.name = "aten.sub.Scalar", .shard = pointwise},
     {.name = "rondo.clamped_swiglu.default", .signature = {1, 3, 1}, .shard = pointwise},
     {.name = "rondo.swiglu.default", .reuses = 0, .shard = pointwise},
+    {.name = "rondo.swiglu_rows.default",
+     .signature = {3, 3, 1},
+     .reuses = 0,
+     .of_experts = true,
+     .shard = gated_rows},
 
     {.name = "aten.sigmoid_backward.default", .shard = gradient_of_pointwise},
     {.name = "aten.silu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
@@ -215,6 +229,11 @@ constexpr Op kArithmeticOps[] = {
      .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_backward_joined.default", .shard = gradient_of_pointwise},
+    {.name = "rondo.swiglu_rows_backward.default",
+     .signature = {4, 4, 2},
+     .reuses = 0,
+     .of_experts = true,
+     .shard = gradient_of_gated_rows},
 
     {.name = "aten.arange.default", .shard = constant},
     {.name = "aten.arange.start", .shard = constant},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ops/op.h"
+#include "compiler/ops/price.h"
 #include "compiler/plan/clock.h"
 #include "compiler/plan/matmul_products.h"
 
@@ -81,7 +82,7 @@ class Simulator {
     if (!measured_.empty())
       if (const auto time = measured_.find(product_key(graph_, node)); time != measured_.end())
         cost.seconds = time->second;
-    const double share = facts(node.op).of_experts ? expert_rows_ : 1;
+    const double share = share_of_rows(node);
     const double seconds = cost.seconds * share;
     ComputeTotals& totals = estimate_.compute[static_cast<std::size_t>(cost.kind)];
     ++totals.nodes;
@@ -90,6 +91,16 @@ class Simulator {
     estimate_.flops += flops(graph_, node) * share;
     estimate_.moved_bytes += bytes_moved(graph_, node);
     clock_.compute(seconds);
+  }
+
+  // Rows of experts that do not count are not read. Products leave them out of their price, while
+  // other ops write zeros.
+  double share_of_rows(const Node& node) const {
+    const Op& op = facts(node.op);
+    if (!op.of_experts) return 1;
+    if (op.is_heavy()) return expert_rows_;
+    const double read = operand_bytes(graph_, node), written = result_bytes(graph_, node);
+    return (expert_rows_ * read + written) / (read + written);
   }
 
   void start(const Node& node) {

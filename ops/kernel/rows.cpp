@@ -1,5 +1,7 @@
 #include "ops/kernel/rows.h"
 
+#include <algorithm>
+
 namespace rondo {
 
 at::Tensor rows_of(const at::Tensor& x) {
@@ -8,5 +10,9 @@ at::Tensor rows_of(const at::Tensor& x) {
 }
 
 at::Tensor with_contiguous_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+std::int64_t filled_rows(const std::optional<at::Tensor>& count, std::int64_t rows) {
+  return count ? std::clamp<std::int64_t>(*count->const_data_ptr<std::int32_t>(), 0, rows) : rows;
+}
 
 }  // namespace rondo

@@ -12,6 +12,7 @@
 #include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/rows.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 
@@ -19,10 +20,6 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-
-std::int64_t rows_that_count(const MaybeTensor& count, std::int64_t rows) {
-  return count ? std::clamp<std::int64_t>(*count->const_data_ptr<std::int32_t>(), 0, rows) : rows;
-}
 
 template <class Row>
 const SumOf<Row>* data_of(const MaybeTensor& scores) {
@@ -35,7 +32,7 @@ Tensor permute_tokens_cpu(const Tensor& x_TD, const Tensor& order_R, const Maybe
   const MaybeTensor scores = scores_TK ? MaybeTensor(scores_TK->contiguous()) : std::nullopt;
   const Tensor result = permute_tokens_result(x, order);
   const std::int64_t width = x.size(1), slots = x.size(0) * copies;
-  const std::int64_t filled = rows_that_count(count, order.size(0));
+  const std::int64_t filled = filled_rows(count, order.size(0));
   with_dtype(x, "permute_tokens", [&](auto type) {
     using Row = decltype(type);
     const Row* const from = x.const_data_ptr<Row>();
@@ -83,7 +80,7 @@ Tensor unpermute_tokens_cpu(const Tensor& rows_RD, const Tensor& place_TK, const
   const MaybeTensor scores = scores_TK ? MaybeTensor(scores_TK->contiguous()) : std::nullopt;
   const Tensor result = unpermute_tokens_result(rows, place, narrow);
   const std::int64_t width = rows.size(1), copies = place.size(1);
-  const std::int64_t filled = rows_that_count(count, rows.size(0));
+  const std::int64_t filled = filled_rows(count, rows.size(0));
   with_dtype(rows, "unpermute_tokens", [&](auto type) {
     using Row = decltype(type);
     using Sum = SumOf<Row>;
@@ -129,7 +126,7 @@ Tensor dot_rows_cpu(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pla
   RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows: rows and x must have one dtype");
   const Tensor result = dot_rows_result(rows, place);
   const std::int64_t width = rows.size(1), copies = place.size(1);
-  const std::int64_t filled = rows_that_count(count, rows.size(0));
+  const std::int64_t filled = filled_rows(count, rows.size(0));
   with_dtype(rows, "dot_rows", [&](auto type) {
     using Row = decltype(type);
     using Sum = SumOf<Row>;

@@ -17,6 +17,7 @@ struct SwigluRows {
   std::int64_t gate_stride;  // elements from row to row
   const void* up;
   std::int64_t up_stride;
+  const std::int32_t* count = nullptr;  // on the device: rows from it on are zero; null: no such rows
 };
 
 // The rows of y and of grad are contiguous.

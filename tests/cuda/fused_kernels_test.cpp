@@ -12,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cmath>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -127,6 +128,34 @@ TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, 
   cuda::swiglu_backward(of, grad.const_data_ptr(), joined.mutable_data_ptr(),
                         joined.narrow(1, width, width).mutable_data_ptr(), 2 * width, nullptr);
   check_close(joined, call("swiglu_backward_joined", grad, gate, up)[0]);
+}
+
+TEST_CASE("the kernels of swiglu read no row from the count on and store zeros there") {
+  const at::ScalarType type = any_type();
+  const std::int64_t width = GENERATE(64, 37, 2056), apart = GENERATE(0, 16), all = 5;
+  const std::int32_t filled = GENERATE(0, 2, 5, 9);
+  Tensor gate = rows(all, width, apart, type), up = rows(all, width, apart, type),
+         grad = rows(all, width, 0, type);
+  for (Tensor* x : {&gate, &up, &grad})
+    if (filled < all) x->narrow(0, filled, all - filled).fill_(std::nan(""));
+  const Tensor count = at::full({}, filled, at::kInt);
+  const cuda::SwigluRows of{all,
+                            width,
+                            element_of(up),
+                            gate.const_data_ptr(),
+                            gate.stride(0),
+                            up.const_data_ptr(),
+                            up.stride(0),
+                            count.const_data_ptr<std::int32_t>()};
+  const Tensor y = unwritten({all, width}, type);
+  cuda::swiglu(of, y.mutable_data_ptr(), nullptr);
+  check_close(y, call("swiglu_rows", gate, up, count)[0]);
+  const Tensor grad_gate = unwritten({all, width}, type), grad_up = unwritten({all, width}, type);
+  cuda::swiglu_backward(of, grad.const_data_ptr(), grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(),
+                        width, nullptr);
+  const Tensors expected = call("swiglu_rows_backward", grad, gate, up, count);
+  check_close(grad_gate, expected[0]);
+  check_close(grad_up, expected[1]);
 }
 
 TEST_CASE("the kernels of the clamped swiglu equal the CPU's, in place too, aligned or not, and clamp") {

@@ -269,6 +269,14 @@ void check_fused(Checks& checks, c10::Device device) {
            true, [=](const Place& p) {
              return call("swiglu_backward", at_place(grad, p), at_place(gate, p), at_place(up, p));
            }});
+    const Tensor filled = at::full({}, kRows / 2, at::kInt);
+    check(checks, device,
+          {fmt::format("swiglu_rows_backward, half of the rows, {}", in_words(type)), "swiglu_rows_backward",
+           type, at::kFloat, tolerance, true, [=](const Place& p) {
+             return call("swiglu_rows_backward", at_place(grad, p), at_place(gate, p),
+                         call("swiglu_rows", at_place(gate, p), at_place(up, p), filled.to(p.device))[0],
+                         filled.to(p.device));
+           }});
     const Tensor both = draw.normal({kRows, 2 * 384});
     check(checks, device,
           {fmt::format("swiglu_backward_joined, halves of rows, {}", in_words(type)),

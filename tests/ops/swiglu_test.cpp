@@ -5,6 +5,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
@@ -12,6 +13,7 @@
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cmath>
 
 #include "ops/kernel/exponential.h"
 #include "tests/ops/op_case.h"
@@ -43,6 +45,26 @@ TEST_CASE("swiglu and its backward follow the formula, and keep infinities and n
     const Tensor at_special = at::ones_like(gate) * special;
     CHECK(at::allclose(call("swiglu", at_special, up)[0], at::silu(at_special) * up, 1e-2, 1e-2, true));
   }
+}
+
+TEST_CASE("rows of swiglu from the count on are not read and are zero, and the others have the same bits") {
+  const std::int64_t count = GENERATE(0, 3, 7);
+  const auto dtype = any_dtype();
+  const Tensor filled = at::full({}, count, at::kInt);
+  Tensor grad = rows("apart", 7, 21, dtype), gate = rows("contiguous", 7, 21, dtype),
+         up = rows("apart", 7, 21, dtype);
+  Tensor y = call("swiglu", gate, up)[0];
+  Tensors gradients = call("swiglu_backward", grad, gate, up);
+  for (Tensor* x : {&y, &gradients[0], &gradients[1]}) x->narrow(0, count, 7 - count).zero_();
+  for (Tensor* x : {&grad, &gate, &up}) x->narrow(0, count, 7 - count).fill_(std::nan(""));
+  CHECK(at::equal(checked_call("swiglu_rows", {gate, up, filled})[0], y));
+  const Tensors of_rows = checked_call("swiglu_rows_backward", {grad, gate, up, filled});
+  for (std::size_t i = 0; i < 2; ++i) CHECK(at::equal(of_rows[i], gradients[i]));
+  gate.requires_grad_(true);
+  up = up.detach().clone().requires_grad_(true);
+  swiglu_of_rows(gate, up, filled).backward(grad);
+  CHECK(at::equal(gate.grad(), gradients[0]));
+  CHECK(at::equal(up.grad(), gradients[1]));
 }
 
 TEST_CASE("autograd of swiglu calls its backward") {

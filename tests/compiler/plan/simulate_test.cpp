@@ -236,6 +236,16 @@ TEST_CASE("a measured product takes its measured time, with any algorithm") {
   CHECK(e.compute_s == Approx(usual - 2 * one - sum + 2 * 2.0 + 3.0));
 }
 
+TEST_CASE("of empty rows of experts SwiGLU writes zeros, and nothing is read") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[100,10] gate\nbatch %1: f32[100,10] up\nbatch %2: i32[] count\nforward m\n"
+      "  %3: f32[100,10] = rondo.swiglu_rows.default(%0, %1, %2)\nreturn\n  y = %3\n",
+      "x.ir");
+  // 8004 bytes are read and 4000 written; with half of the rows 4002 are read.
+  CHECK(simulate(graph, slow_device(), {}).compute_s == Approx(12.004e-3));
+  CHECK(simulate(graph, slow_device(), {}, /*expert_rows=*/0.5).compute_s == Approx(8.002e-3));
+}
+
 TEST_CASE("compute is counted by the resource that bounds it") {
   const StepEstimate e = estimate(
       "  %2: f32[250,1] views %0 = aten.view.default(%0, [250, 1])\n"
