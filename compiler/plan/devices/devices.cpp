@@ -32,9 +32,9 @@
 // - sustained, by card: what the power limit leaves. 0.79 of a Hopper with 700 W makes the steps of
 //   the check of an H200 as fast as they were, within 3 %; products ran at 693 TFLOP/s there, 664
 //   as planned. An H100 PCIe (350 W) reaches 433 in bf16 (torchao, issue 3342), an L40S (350 W) 230
-//   (LLMQ's authors). h100-96gb (500 W), A100 and Blackwell are fitted to published runs. The others
-//   are limited by their figures alone.
-//   docs/results/backcast_2026-11-27.md has the runs, and how far each misses.
+//   (LLMQ's authors). h100-96gb (500 W), A100 and Blackwell are fitted to published runs. The
+//   others are limited by their figures alone. docs/results/backcast_2026-11-27.md has the runs,
+//   and how far each misses.
 // - a lower power limit: (limit / own limit)^0.4 of the sustained rate. Hoppers with 700 and 500 W
 //   sustain 0.79 and 0.69, and one with 350 W 0.75 as much for each multiprocessor as one with 700
 //   W.
