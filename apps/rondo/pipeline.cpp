@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "apps/commands.h"
-#include "apps/terminal.h"
 #include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/grid.h"
 #include "parallel/pipeline/layers.h"
@@ -20,6 +19,7 @@
 #include "support/error.h"
 #include "support/files/atomic_file.h"
 #include "support/flags/flags.h"
+#include "support/flags/terminal.h"
 
 namespace rondo::pipeline {
 namespace {

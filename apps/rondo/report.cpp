@@ -5,11 +5,11 @@
 #include <filesystem>
 
 #include "apps/commands.h"
-#include "apps/terminal.h"
 #include "runs/report_page.h"
 #include "runs/report_text.h"
 #include "support/files/atomic_file.h"
 #include "support/flags/flags.h"
+#include "support/flags/terminal.h"
 #include "support/watch/still_working.h"
 
 namespace rondo {

@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "apps/commands.h"
-#include "apps/terminal.h"
 #include "runs/follow_run.h"
 #include "runs/live_view.h"
 #include "support/flags/flags.h"
+#include "support/flags/terminal.h"
 #include "support/watch/still_working.h"
 
 namespace rondo {

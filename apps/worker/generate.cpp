@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <set>
 
-#include "apps/terminal.h"
 #include "apps/worker/whole_model.h"
 #include "apps/worker/worker_commands.h"
 #include "apps/worker_options.h"
 #include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
+#include "support/flags/terminal.h"
 #include "support/printable.h"
 #include "support/stopwatch.h"
 

@@ -15,8 +15,10 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "support/error.h"
+#include "support/flags/terminal.h"
 #include "support/text/nearest.h"
 
 namespace rondo {
@@ -28,6 +30,9 @@ constexpr char kEmpty = '\x01';
 
 // CLI11's value of a toggle without a value.
 constexpr const char* kOn = "true";
+
+// A shell that expands a pattern leaves all but the first file without a flag.
+constexpr const char* kQuotePatterns = "; put a pattern of files in quotes";
 
 std::string with_mark(const std::string& word) {
   return word.starts_with("--") && word.ends_with('=') ? word + kEmpty : word;
@@ -190,10 +195,12 @@ void Flags::read_positionals(const std::vector<std::string>& words) {
         problems_.push_back(positional.name.substr(0, positional.name.find(' ')) + " is missing");
     return;
   }
+  std::error_code ignored;
   const auto takes_all = [](const Positional& positional) { return positional.name.ends_with("..."); };
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i >= positionals_.size() && (positionals_.empty() || !takes_all(positionals_.back()))) {
-      problems_.push_back(fmt::format("\"{}\" does not belong to a flag", words[i]));
+      problems_.push_back(fmt::format("\"{}\" does not belong to a flag{}", words[i],
+                                      std::filesystem::exists(words[i], ignored) ? kQuotePatterns : ""));
       continue;
     }
     const Positional& positional = positionals_[std::min(i, positionals_.size() - 1)];
@@ -288,7 +295,7 @@ void show_help(const CommandSpec& spec) {
   std::string text = spec.usage + "\n\n" + spec.about + "\n\n";
   for (const auto& [left, meaning] : lines) text += fmt::format("  {:<{}}  {}\n", left, width, meaning);
   if (!spec.notes.empty()) text += "\n" + spec.notes + "\n";
-  std::fputs(text.c_str(), stdout);
+  print_page(text);
 }
 
 }  // namespace rondo

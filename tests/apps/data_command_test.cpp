@@ -90,7 +90,9 @@ TEST_CASE("rondo data shows help, and names what it does not know") {
   CHECK_THAT(data({"tokenize", "--tokenizer", "bytes"}).output, ContainsSubstring("--input is missing"));
   CHECK_THAT(data({"tokenize", "--threads", "0"}).output,
              ContainsSubstring("--threads \"0\" must be a whole number"));
-  CHECK_THAT(data({"tokenize", "x"}).output, ContainsSubstring("\"x\" does not belong to a flag"));
+  CHECK_THAT(data({"tokenize", "x"}).output, ContainsSubstring("\"x\" does not belong to a flag;"));
+  CHECK_THAT(data({"tokenize", "--input", "/", "/"}).output,
+             ContainsSubstring("\"/\" does not belong to a flag; put a pattern of files in quotes;"));
   CHECK_THAT(data({"tokenize", "--output"}).output, ContainsSubstring("--output needs a value"));
   CHECK(data({"inspect"}).exit_code == 2);
   CHECK(data({"inspect", "/no/such/file"}).exit_code == 4);
