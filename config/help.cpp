@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "config/absent_features.h"
 #include "config/schema/job_config.h"
@@ -32,8 +33,10 @@ std::string overview() {
       "Sections of the configuration; in a TOML file [section] and key = value, as a flag "
       "--section.key=value:\n\n";
   for (const Section& section : sections())
-    out += fmt::format("  {:<24} {}\n", section.name, section.meaning);
-  return out + "\n`rondo help SECTION` lists its keys, `rondo help SECTION.KEY` explains one.\n";
+    out += fmt::format("  {:<26} {}\n", section.name, section.meaning);
+  return out +
+         "\n`rondo help SECTION` lists its keys, `rondo help SECTION.KEY` explains one, `rondo help WORD` "
+         "searches.\n";
 }
 
 std::string torchtitan_keys(const std::string& section) {
@@ -49,6 +52,19 @@ std::string torchtitan_keys(const std::string& section) {
       fmt::join(names, "\n  "));
 }
 
+std::string flavors_text(const ModelSpec& model) {
+  std::vector<std::string> flavors;
+  for (const Flavor& flavor : model.flavors) flavors.push_back(flavor.name);
+  return fmt::format("flavors {}", fmt::join(flavors, ", "));
+}
+
+std::string model_page(const ModelSpec& model) {
+  std::string out =
+      fmt::format("name = \"{}\" in [model], {}; its sizes:\n\n", model.name, flavors_text(model));
+  for (const Field& field : *model.fields) out += key_line(field);
+  return out;
+}
+
 std::string section_page(const std::string& name) {
   std::string out = fmt::format("[{}]", name);
   for (const Section& section : sections())
@@ -56,14 +72,11 @@ std::string section_page(const std::string& name) {
       out += fmt::format(": {}\n\n", section.meaning);
       for (const Field& field : *section.fields) out += key_line(field);
     }
-  if (name == "model")
-    for (const ModelSpec& model : model_specs()) {
-      std::vector<std::string> flavors;
-      for (const Flavor& flavor : model.flavors) flavors.push_back(flavor.name);
-      out += fmt::format("\nname = \"{}\", flavor one of {}; its sizes:\n\n", model.name,
-                         fmt::join(flavors, ", "));
-      for (const Field& field : *model.fields) out += key_line(field);
-    }
+  if (name == "model") {
+    out += "\nModels; `rondo help NAME` lists the sizes of one:\n\n";
+    for (const ModelSpec& model : model_specs())
+      out += fmt::format("  {:<28} {}\n", model.name, flavors_text(model));
+  }
   return out + torchtitan_keys(name);
 }
 
@@ -90,6 +103,30 @@ std::string lower(std::string_view text) {
 
 constexpr std::size_t kShortWord = 3;
 
+std::string search_line(const std::string& name, const std::string& meaning) {
+  return fmt::format("  {:<44} {}\n", name, meaning);
+}
+
+bool field_mentions(const Field& field, const std::string& word) {
+  return mentions(field.name, word) || mentions(field.meaning, word) || mentions(range_text(field), word);
+}
+
+// Returns the models that the word names, and the sizes that mention it. A size that several models
+// have is listed once.
+std::string models_about(const std::string& word) {
+  std::string name = word, out;
+  std::replace(name.begin(), name.end(), '-', '_');
+  for (const ModelSpec& model : model_specs())
+    if (mentions(model.name, name) || mentions(flavors_text(model), name))
+      out += search_line(model.name, flavors_text(model));
+  std::set<std::string> listed;
+  for (const ModelSpec& model : model_specs())
+    for (const Field& field : *model.fields)
+      if (field_mentions(field, word) && listed.insert(field.name).second)
+        out += search_line("model." + field.name, field.meaning);
+  return out;
+}
+
 }  // namespace
 
 bool mentions(std::string_view text, std::string_view word) {
@@ -113,25 +150,27 @@ std::string search_help(const std::string& word) {
   std::string keys;
   for (const Section& section : sections()) {
     if (mentions(section.name, word) || mentions(section.meaning, word))
-      keys += fmt::format("  {:<44} {}\n", section.name, section.meaning);
+      keys += search_line(section.name, section.meaning);
     for (const Field& field : *section.fields)
-      if (mentions(field.name, word) || mentions(field.meaning, word))
-        keys += fmt::format("  {:<44} {}\n", section.name + "." + field.name, field.meaning);
+      if (field_mentions(field, word)) keys += search_line(section.name + "." + field.name, field.meaning);
   }
+  keys += models_about(word);
   if (!keys.empty())
     out += fmt::format("{}Keys that mention \"{}\":\n{}", out.empty() ? "" : "\n", word, keys);
   return out;
 }
 
 bool has_help_page(const std::string& topic) {
-  return topic.empty() || is_section(topic) || known_field(topic) != nullptr;
+  return topic.empty() || is_section(topic) || known_field(topic) != nullptr ||
+         find_model_spec(topic) != nullptr;
 }
 
 std::string help_page(const std::string& topic) {
   if (topic.empty()) return overview();
   if (is_section(topic)) return section_page(topic);
   if (const Field* field = known_field(topic)) return key_page(topic, *field);
-  throw Error(ExitCode::usage, fmt::format("no section or key \"{}\"{}; `rondo help` lists the sections",
+  if (const ModelSpec* model = find_model_spec(topic)) return model_page(*model);
+  throw Error(ExitCode::usage, fmt::format("nothing is known of \"{}\"{}; `rondo help` lists the sections",
                                            topic, suggest_key(topic)));
 }
 

@@ -1,9 +1,7 @@
 // The part of a worker's subcommand that runs before LibTorch is loaded: help, flags, configuration
 // and passes, so mistakes are reported in milliseconds. The worker reads the same words again.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "apps/commands.h"
@@ -19,17 +17,14 @@
 namespace rondo {
 namespace {
 
-// Returns ", such as configs/llama3_8b.toml": the shipped files, in this folder or next to the
+// Returns ", such as configs/llama3_debug.toml": a shipped file, in this folder or next to the
 // program.
-std::string presets() {
+std::string preset() {
   for (const std::filesystem::path& folder :
        {std::filesystem::path("configs"), shared_folder() / "configs"}) {
-    std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-      if (entry.path().extension() == ".toml") names.push_back(entry.path().lexically_normal().string());
-    std::sort(names.begin(), names.end());
-    if (!names.empty()) return fmt::format(", such as\n  {}", fmt::join(names, "\n  "));
+    const std::filesystem::path file = folder / "llama3_debug.toml";
+    if (std::error_code ignored; std::filesystem::exists(file, ignored))
+      return fmt::format(", such as {}; others are beside it", file.lexically_normal().string());
   }
   return "";
 }
@@ -66,7 +61,7 @@ bool before_train(const Arguments& args) {
   flags.positional("CONFIG ...", flag::append(&words), "TOML files; later values override earlier ones",
                    Need::required);
   flags.keys(&words);
-  const auto ask_for_config = [&] { flags.fail({"CONFIG is missing: name a TOML file" + presets()}); };
+  const auto ask_for_config = [&] { flags.fail({"CONFIG is missing: name a TOML file" + preset()}); };
   if (args.empty()) ask_for_config();
   if (!flags.read(args)) return false;
   const JobConfig config = load_config_to_run(words);

@@ -70,6 +70,7 @@ std::string echo_topics() {
     topics.push_back(section.name);
     for (const Field& field : *section.fields) topics.push_back(section.name + "." + field.name);
   }
+  for (const ModelSpec& model : model_specs()) topics.push_back(model.name);
   return echo(topics, [](const std::string& topic) { return topic; });
 }
 

@@ -3,13 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/commands.h"
 #include "support/flags/flags.h"
+#include "support/flags/terminal.h"
 
 namespace rondo {
 namespace {
+
+// Returns the text up to its first full stop, as one line.
+std::string first_sentence(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text.substr(0, text.find(". "));
+}
 
 // Returns the commands and flags that mention the word.
 std::string commands_about(const std::string& word) {
@@ -17,8 +25,7 @@ std::string commands_about(const std::string& word) {
   for (const CommandSpec& command : all_commands()) {
     if (command.is_choice) continue;
     if (mentions(command.command, word) || mentions(command.about, word))
-      out += fmt::format("  rondo {:<38} {}\n", command.command,
-                         command.about.substr(0, command.about.find('\n')));
+      out += fmt::format("  rondo {:<38} {}\n", command.command, first_sentence(command.about));
     for (const CommandSpec::Row& row : command.rows)
       if (row.is_flag && (mentions(row.names.back(), word) || mentions(row.meaning, word)))
         out += fmt::format("  rondo {:<38} {}\n", command.command + " " + row.names.back(), row.meaning);
@@ -44,7 +51,12 @@ int run_help(const Arguments& args) {
   flags.positional("TOPIC", flag::text(&topic),
                    "a section, section.key, or a word to search for; none: all sections", Need::optional);
   flags.toggle("--man", &manual, "the manual page of rondo: `rondo help --man | man -l -`");
-  if (flags.read(args)) std::fputs((manual ? manual_page(all_commands()) : page_of(topic)).c_str(), stdout);
+  if (flags.read(args)) {
+    if (manual)
+      std::fputs(manual_page(all_commands()).c_str(), stdout);
+    else
+      print_page(page_of(topic));
+  }
   return 0;
 }
 

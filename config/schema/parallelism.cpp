@@ -14,7 +14,8 @@ const Fields& Parallelism::fields() {
   using P = Parallelism;
   static const Fields list = {
       field("data_parallel_replicate_degree", &P::data_parallel_replicate_degree,
-            "replicas of the sharded model (HSDP); -1: the ranks that the other degrees leave",
+            "replicas of the sharded model (HSDP; DDP where data_parallel_shard_degree is 1); -1: the ranks "
+            "that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "copies", .check = minus_one_or_positive}),
       field("data_parallel_shard_degree", &P::data_parallel_shard_degree,
             "ranks that shard one copy of the weights (FSDP); -1: the ranks that the other degrees leave",

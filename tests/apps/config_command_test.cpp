@@ -93,14 +93,13 @@ TEST_CASE("rondo config check refuses what rondo train refuses, in the same word
   }
 }
 
-TEST_CASE(
-    "rondo train takes its configuration as a word, and asks for one with the names of those that ship") {
+TEST_CASE("rondo train takes its configuration as a word, and names a shipped one where there is none") {
   const Outcome bad = rondo_says("train " + kDebug + " --training.steps=0");
   CHECK(bad.code == 3);
   const Outcome none = rondo_says("train --training.steps=3");
   CHECK(none.code == 2);
   CHECK_THAT(none.text, ContainsSubstring("train: CONFIG is missing: name a TOML file, such as") &&
-                            ContainsSubstring("configs/llama3_8b.toml"));
+                            ContainsSubstring("configs/llama3_debug.toml; others are beside it"));
   const Outcome data = rondo_says("train " + kDebug + " --training.dataset=c4 --training.dataset_path=");
   CHECK(data.code == 4);
   CHECK_THAT(data.text, ContainsSubstring("rondo data tokenize"));

@@ -184,7 +184,7 @@ TEST_CASE("help of what does not exist is a mistake of usage, with the nearest n
   } catch (const rondo::Error& error) {
     CHECK(error.code() == rondo::ExitCode::usage);
     CHECK(std::string(error.what()) ==
-          "no section or key \"training.stps\" (did you mean training.steps?); `rondo help` lists the "
+          "nothing is known of \"training.stps\" (did you mean training.steps?); `rondo help` lists the "
           "sections");
   }
 }
@@ -194,6 +194,10 @@ TEST_CASE("help of a word finds keys by their names and meanings, and answers fo
   CHECK_THAT(rondo::search_help("warm-up"), ContainsSubstring("  lr_scheduler.warmup_steps "));
   CHECK_THAT(rondo::search_help("EMA"), ContainsSubstring("Not in Rondo: Averages of weights. No average"));
   CHECK(rondo::search_help("xyzzy").empty());
+  CHECK_THAT(rondo::search_help("gpt-oss"), ContainsSubstring("  gpt_oss "));
+  CHECK_THAT(rondo::search_help("kimi"), ContainsSubstring("  deepseek_v3 "));
+  CHECK_THAT(rondo::search_help("yarn"), ContainsSubstring("  model.rope_beta_fast "));
+  CHECK_THAT(rondo::search_help("zbvzero"), ContainsSubstring("  parallelism.pipeline_parallel_schedule "));
   CHECK(rondo::search_help("training.stps").empty());
   CHECK(rondo::mentions("layers that remain", "remain"));
   CHECK_FALSE(rondo::mentions("what remains of a schema", "ema"));
