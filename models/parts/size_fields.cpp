@@ -23,7 +23,8 @@ std::vector<SizeProblem> GroupedQuerySizes::head_problems() const {
                     dim, n_heads, head_width()));
   if (n_heads % n_kv_heads != 0)
     add({"n_kv_heads", "n_heads"},
-        "model.n_kv_heads must divide model.n_heads, and " + division(n_heads, n_kv_heads));
+        fmt::format("model.n_kv_heads must divide model.n_heads: {} does not divide {}", n_kv_heads,
+                    n_heads));
   return found;
 }
 

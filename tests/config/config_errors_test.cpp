@@ -255,7 +255,7 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "turns pairs"},
       {"[model]\nn_kv_heads = 6\n",
        {"--model.n_heads=32"},
-       "command line: --model.n_heads=32: model.n_kv_heads must divide model.n_heads, and 32 = 6 * 5 + 2"},
+       "command line: --model.n_heads=32: model.n_kv_heads must divide model.n_heads: 6 does not divide 32"},
       {"[model]\nrope_low_freq_factor = 5\n",
        {},
        "x.toml:2:1: model.rope_low_freq_factor = 5: model.rope_low_freq_factor = 5 must be at most "
