@@ -18,6 +18,13 @@
 namespace rondo {
 namespace {
 
+// Formats a number as JSON does, or shorter where fp32 holds it.
+std::string value_text(double value) {
+  const bool is_in_range = value != 0 && std::abs(value) <= std::numeric_limits<float>::max();
+  const float single = is_in_range ? static_cast<float>(value) : 0;
+  return is_in_range && single == value ? fmt::format("{}", single) : json_number(value);
+}
+
 bool same_bits(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) ||
          std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -47,8 +54,8 @@ std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics&
     if (!agree(q.a, q.b, q.tolerance))
       return Difference{.step = a.step,
                         .quantity = q.name,
-                        .a = json_number(q.a),
-                        .b = json_number(q.b),
+                        .a = value_text(q.a),
+                        .b = value_text(q.b),
                         .relative = relative_difference(q.a, q.b)};
   if (!tolerance && a.state_hash && b.state_hash && *a.state_hash != *b.state_hash)
     return Difference{.step = a.step,

@@ -63,6 +63,12 @@ TEST_CASE("the first step and quantity that differ by one bit are named and end 
                                "B 1.5000000000000002 (relative difference 1.48e-16)\n"));
 }
 
+TEST_CASE("values of fp32 are shown in their shortest form") {
+  TwoRuns runs;
+  runs.a[4].lr = 1e-3F, runs.b[4].lr = 3e-5F;
+  CHECK_THAT(runs.compare().output, ContainsSubstring("differs, in lr: A 0.001, B 3e-05 (relative"));
+}
+
 TEST_CASE("the sign of zero is a difference and NaN equals NaN") {
   TwoRuns runs;
   runs.a[0].loss = runs.b[0].loss = std::nan("");
