@@ -173,7 +173,7 @@ void add_runs(Lines& lines, const JobPlan& p) {
   row("this run", p.run(p.steps));
   row(fmt::format("{} tokens a parameter", kOptimalTokensPerParameter), p.optimal_run());
   if (p.price_per_hour > 0)
-    lines.add("  {:<22}{:>10.2f} $", "price of 1e9 tokens", p.price_per_billion_tokens());
+    lines.add("  {:<22}{:>10}", "price of 1e9 tokens", fmt::format("${:.2f}", p.price_per_billion_tokens()));
   lines.add("  {:<22}{:>10.1f} GiB to resume from, {:.1f} GiB weights alone", "checkpoint",
             gib(p.checkpoint.full), gib(p.checkpoint.weights));
 }
@@ -217,10 +217,12 @@ void add_step(Lines& lines, const JobPlan& p) {
   compute("attention", CostKind::attention);
   compute("memory traffic", CostKind::memory);
   compute("launches", CostKind::launch);
-  row("exposed communication", p.step.exposed_s,
-      fmt::format("  {:.1f} ms are hidden",
-                  std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
-  row("slowed by communication", p.step.slowed_s, "  concurrent kernels take from compute");
+  if (p.step.communication_s() > 0) {
+    row("exposed communication", p.step.exposed_s,
+        fmt::format("  {:.1f} ms are hidden",
+                    std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
+    row("slowed by communication", p.step.slowed_s, "  concurrent kernels take from compute");
+  }
   if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
@@ -338,14 +340,12 @@ std::string improvement_text(const Improvement& i) {
                      fmt::join(i.way.flags, " "));
 }
 
-std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& search, bool verbose) {
+std::string plan_text(const JobPlan& p, bool verbose) {
   Lines lines;
   add_verdict(lines, p);
   add_job(lines, p);
   add_memory(lines, p);
-  if (search && !p.fits()) add_ways_to_fit(lines, p, *search);
   if (p.pipeline) add_pipeline(lines, p);
-  if (search && p.fits()) add_faster_ways(lines, p, *search);
   add_collectives(lines, p);
   add_step(lines, p);
   if (verbose && p.device->is_gpu) add_launches(lines, p);
@@ -357,6 +357,15 @@ std::string plan_text(const JobPlan& p, const std::optional<SearchResult>& searc
   lines.add("planned in {:.0f} ms: trace {:.0f}, passes {:.0f}, plan {:.0f}; {} nodes", p.times.total_ms(),
             p.times.model_ms + p.times.trace_ms, p.times.passes_ms, p.times.plan_ms,
             grouped(static_cast<std::int64_t>(p.times.nodes)));
+  return lines.text();
+}
+
+std::string ways_text(const JobPlan& p, const SearchResult& search) {
+  Lines lines;
+  if (p.fits())
+    add_faster_ways(lines, p, search);
+  else
+    add_ways_to_fit(lines, p, search);
   return lines.text();
 }
 

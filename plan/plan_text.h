@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +10,11 @@
 
 namespace rondo {
 
-// `search` is nullopt unless ways were searched: ways to fit for a job that does not fit, or else
-// faster ways. `verbose` adds the kernels of a step, the decisions of the passes, and the time that
-// planning took.
-std::string plan_text(const JobPlan& plan, const std::optional<SearchResult>& search, bool verbose = false);
+// `verbose` adds the kernels of a step, the decisions of the passes, and the time that planning
+// took.
+std::string plan_text(const JobPlan& plan, bool verbose = false);
+// Returns what a search found: ways to fit for a job that does not fit, or else faster ways.
+std::string ways_text(const JobPlan& plan, const SearchResult& search);
 // A line about a way that is better than all before, with its flags.
 std::string improvement_text(const Improvement& improvement);
 

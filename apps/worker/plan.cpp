@@ -49,6 +49,10 @@ int run_plan(const std::vector<std::string>& args) {
     pipeline::write_picture(options->picture,
                             {plan.pipeline->schedule, layout.program, layout.proof, timeline});
   }
+  if (!options->json) {
+    std::fputs(plan_text(plan, options->verbose).c_str(), stdout);
+    std::fflush(stdout);  // a search takes minutes
+  }
   std::optional<SearchResult> search;
   if (options->search_plans > 0 && (options->search || !plan.fits())) {
     SearchLimits limits{.plans = options->search_plans};
@@ -56,9 +60,10 @@ int run_plan(const std::vector<std::string>& args) {
       limits.improved = [](const Improvement& i) { std::fputs(improvement_text(i).c_str(), stderr); };
     search = search_ways({options->config, world}, plan, limits);
   }
-  const std::string text =
-      options->json ? plan_json(plan, search) : plan_text(plan, search, options->verbose);
-  std::fputs(text.c_str(), stdout);
+  if (options->json)
+    std::fputs(plan_json(plan, search).c_str(), stdout);
+  else if (search)
+    std::fputs(ways_text(plan, *search).c_str(), stdout);
   return 0;
 }
 
