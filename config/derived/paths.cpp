@@ -64,7 +64,9 @@ void require_datasets(const JobConfig& config) {
 
 std::string tokenizer_name(const JobConfig& config) {
   if (config.training.tokenizer != "auto") return config.training.tokenizer;
-  return config.model.hf_assets_path.empty() ? "bytes" : config.model.hf_assets_path;
+  if (!config.model.hf_assets_path.empty()) return config.model.hf_assets_path;
+  const Checkpoint& c = config.checkpoint;
+  return c.enable && c.initial_load_in_hf ? c.initial_load_path : "bytes";
 }
 
 std::filesystem::path checkpoint_root(const JobConfig& config) {

@@ -123,7 +123,8 @@ const Fields& Training::fields() {
       field(
           "tokenizer", &Training::tokenizer,
           "bytes: ids 0 to 255 are bytes, 256 begins and 257 ends a document; or a tokenizer's file, or its "
-          "folder; auto: the tokenizer of model.hf_assets_path if that is set, else bytes",
+          "folder; auto: the tokenizer of model.hf_assets_path, or else of the Hugging Face folder whose "
+          "weights the run begins with, or else bytes",
           {.check = not_empty}),
       field("local_batch_size", &Training::local_batch_size, "sequences per rank and microbatch",
             {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),

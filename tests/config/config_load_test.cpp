@@ -6,6 +6,7 @@
 #include "config/derived/device.h"
 #include "config/derived/dtypes.h"
 #include "config/derived/layout.h"
+#include "config/derived/paths.h"
 #include "config/derived/schedule_steps.h"
 #include "config/dump.h"
 #include "models/llama3/llama3.h"
@@ -137,6 +138,20 @@ TEST_CASE(
   CHECK(rondo::compute_dtype(load_text("")) == Precision::bfloat16);
   CHECK_THAT(message_of("", {"--training.dtype=float64", "--job.device=cuda"}),
              ContainsSubstring("--training.dtype=float64: float64 is for the CPU only in this version"));
+}
+
+TEST_CASE("weights of a Hugging Face folder come with its tokenizer, unless a key names another") {
+  const std::vector<std::string> weights = {"--checkpoint.initial_load_in_hf=true",
+                                            "--checkpoint.initial_load_path=hf"};
+  const auto tokenizer = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> flags = weights;
+    flags.insert(flags.end(), more.begin(), more.end());
+    return rondo::tokenizer_name(load_text("", flags));
+  };
+  CHECK(tokenizer({"--checkpoint.enable=true"}) == "hf");
+  CHECK(tokenizer({"--checkpoint.enable=true", "--model.hf_assets_path=other"}) == "other");
+  CHECK(tokenizer({"--checkpoint.enable=true", "--training.tokenizer=bytes"}) == "bytes");
+  CHECK(tokenizer({"--checkpoint.enable=false"}) == "bytes");
 }
 
 TEST_CASE("flags take their value after an equals sign or a space, in kebab or snake case") {

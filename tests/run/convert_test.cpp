@@ -44,7 +44,7 @@ TEST_CASE("a run that starts from a Hugging Face folder has its weights, on any 
              kSavesWeights + batch + Words{"--checkpoint.initial_load_path=" + checkpoint});
   place.play(3, "from_folder",
              kSavesWeights + batch +
-                 Words{"--checkpoint.initial_load_in_hf=true",
+                 Words{"--checkpoint.initial_load_in_hf=true", "--training.tokenizer=bytes",
                        "--checkpoint.initial_load_path=" + checkpoint + "-hf"});
   const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
   INFO(compared.output);
@@ -65,11 +65,11 @@ TEST_CASE("a Hugging Face folder of another model is refused with the keys to se
   CHECK(refused.exit_code == 5);
   CHECK_THAT(refused.output, ContainsSubstring("is of another model than this run's; set model.n_layers = 2 "
                                                "(here 1), model.rope_theta = 500000.0 (here 10000.0)"));
-  const ProgramResult plain =
-      rondo(place.train("plain", kSavesWeights + Words{"--checkpoint.initial_load_in_hf=true",
-                                                       "--checkpoint.initial_load_in_hf_quantized=true",
-                                                       "--checkpoint.initial_load_path=" +
-                                                           (place / "run/checkpoint/step-4-hf").string()}));
+  const ProgramResult plain = rondo(place.train(
+      "plain", kSavesWeights +
+                   Words{"--checkpoint.initial_load_in_hf=true", "--training.tokenizer=bytes",
+                         "--checkpoint.initial_load_in_hf_quantized=true",
+                         "--checkpoint.initial_load_path=" + (place / "run/checkpoint/step-4-hf").string()}));
   INFO(plain.output);
   CHECK(plain.exit_code == 5);
   CHECK_THAT(plain.output, ContainsSubstring("has no quantization_config in its config.json; set "

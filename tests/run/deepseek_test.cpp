@@ -71,7 +71,7 @@ TEST_CASE("weights of DeepSeek-V3 return from a Hugging Face folder bit for bit"
   const Words begins = {"--checkpoint.enable=true", "--training.steps=2"};
   place.play(3, "from_checkpoint", begins + Words{"--checkpoint.initial_load_path=" + saved.string()});
   place.play(3, "from_folder",
-             begins + Words{"--checkpoint.initial_load_in_hf=true",
+             begins + Words{"--checkpoint.initial_load_in_hf=true", "--training.tokenizer=bytes",
                             "--checkpoint.initial_load_path=" + exported.string()});
   const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
   INFO(compared.output);

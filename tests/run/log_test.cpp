@@ -29,10 +29,11 @@ TEST_CASE("a run reports its setup in ten lines, its last step, and its end") {
   });
   REQUIRE(first_step != lines.end());
   CHECK(first_step - lines.begin() <= 10);
-  for (const char* part : {"model: llama3 debugmodel, ", " parameters", "layout: 2 ranks (dp_shard 2)",
-                           "run folder: ", "documents: <bos> text <eos>\n", "held out for validation: ",
-                           "compiled: train_step ", " planned for a rank", "step 3  loss ",
-                           "done after step 3 of 3, 384 tokens", "validation loss ", "next: rondo report "})
+  for (const char* part :
+       {"model: llama3 debugmodel, ", " parameters", "layout: 2 ranks (dp_shard 2)",
+        "run folder: ", "tokenizer: bytes; documents: <bos> text <eos>\n",
+        "held out for validation: ", "compiled: train_step ", " planned for a rank", "step 3  loss ",
+        "done after step 3 of 3, 384 tokens", "validation loss ", "next: rondo report "})
     CHECK_THAT(run.output, ContainsSubstring(part));
   CHECK_THAT(run.output, !ContainsSubstring("traced") && !ContainsSubstring("replay:"));
 

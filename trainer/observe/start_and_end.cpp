@@ -93,7 +93,9 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
                   plural(training.documents, "document"), count_text(training.tokens), training_path(config),
                   count_text(tokens.whole),
                   epochs(training, static_cast<double>(tokens.whole) / static_cast<double>(tokens.step)))};
-  if (!training.ends.empty()) lines.push_back("documents: " + documents_text(config, training));
+  if (!training.ends.empty())
+    lines.push_back(fmt::format("tokenizer: {}; documents: {}", tokenizer_name(config),
+                                documents_text(config, training)));
   if (validation == nullptr) return lines;
   if (validation->ends != training.ends)
     lines.push_back("documents of validation: " + documents_text(config, *validation));

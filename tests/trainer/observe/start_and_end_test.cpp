@@ -74,13 +74,16 @@ TEST_CASE("the start says what is between documents, of validation where it diff
   config.validation.dataset_path = "elsewhere";
   DataSummary training = data_of(18, 640'000), validation = data_of(1, 360'000);
   training.ends = validation.ends = {"<bos> text <eos>"};
-  CHECK(data_lines(config, training, &validation, {1, 1})[1] == "documents: <bos> text <eos>");
+  CHECK(data_lines(config, training, &validation, {1, 1})[1] ==
+        "tokenizer: bytes; documents: <bos> text <eos>");
   training.ends.insert("text <eos>");
   training.spelled = 12;
   const Lines lines = data_lines(config, training, &validation, {1, 1});
   REQUIRE(lines.size() == 4);
-  CHECK(lines[1] ==
-        "documents: <bos> text <eos> and text <eos>; text that spells a control token stays text (12 such)");
+  CHECK(
+      lines[1] ==
+      "tokenizer: bytes; documents: <bos> text <eos> and text <eos>; text that spells a control token stays "
+      "text (12 such)");
   CHECK(lines[2] == "documents of validation: <bos> text <eos>");
   config.training.special_tokens = SpecialTokens::token;
   CHECK(data_lines(config, training, nullptr, {1, 1})[1].ends_with("becomes it (12 such)"));
