@@ -97,8 +97,8 @@ fs::path warnings_path(const fs::path& tokens) { return tokens.string() + ".warn
 
 void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
                  const TextOptions& options, const fs::path& output) {
-  log_info(fmt::format("data: tokenizing the text of {} ({} files), once, into {}", paths, files.size(),
-                       output.string()));
+  log_info(fmt::format("data: tokenizing the text of {} once, into {}; files: {}", paths, output.string(),
+                       files.size()));
   TokenizeOptions job;
   job.input = paths;
   job.files = files;
@@ -115,8 +115,8 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
     last_report_s = time.seconds();
     log_info("data: " + progress_text(progress, last_report_s));
   });
-  log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
-                       time.seconds()));
+  log_info(fmt::format("data: tokenized in {:.1f} s; tokens: {}, documents: {}", time.seconds(),
+                       result.tokens, result.documents));
   std::vector<std::string> warnings = result.warnings;
   if (result.dropped > 0)
     warnings.push_back(fmt::format("{} bytes or characters have no token in the vocabulary and are left out",

@@ -16,6 +16,10 @@
 
 namespace rondo {
 
+namespace {
+constexpr std::size_t kMaxNamedTokens = 4;  // in a message
+}  // namespace
+
 struct BpeTokenizer::Scratch {
   RegexScratch regex;
   Bpe::Work bpe;
@@ -83,12 +87,14 @@ BpeTokenizer::~BpeTokenizer() = default;
 
 std::int32_t BpeTokenizer::eos() const {
   if (eos_) return *eos_;
-  throw Error(
-      ExitCode::data,
-      fmt::format(
-          "{}: there is no eos_token; name one in tokenizer_config.json in the same folder, or what ends a "
-          "document in training.document_end (--document-end)",
-          path_));
+  std::string tokens;  // that may end a document
+  for (std::size_t i = 0; i < std::min(control_tokens_.size(), kMaxNamedTokens); ++i)
+    tokens += (i == 0 ? "; control tokens are " : ", ") + text_of(control_tokens_[i]);
+  throw Error(ExitCode::data,
+              fmt::format("{}: there is no eos_token{}. Name the one that ends a document in "
+                          "training.document_end (--document-end), or in tokenizer_config.json in the same "
+                          "folder: {{\"eos_token\": \"...\"}}",
+                          path_, tokens));
 }
 
 std::optional<std::int32_t> BpeTokenizer::id_of(std::string_view token) const {

@@ -206,7 +206,8 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
   if (!fs::exists(file.path, missing))
     throw Error(ExitCode::data,
                 fmt::format("tokenizer \"{}\": no such file. Name a tokenizer.json, tiktoken.model, "
-                            "tokenizer.model or tekken.json, or a folder that holds one, or \"bytes\"{}",
+                            "tokenizer.model or tekken.json, a folder that holds one, or bytes "
+                            "(training.tokenizer, --tokenizer){}",
                             file.path, hub_advice(file.path)));
   const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
   std::vector<std::string> problems;  // the file is named once, before all of them

@@ -84,8 +84,8 @@ TEST_CASE("keys name the text of a token or none, and auto does not repeat the o
   CHECK(ends(nullptr, {"auto", "hello"}) == DocumentEnds{std::nullopt, 259});  // no EOS is needed
   CHECK_THAT(
       data_error([&] { ends(nullptr); }),
-      ContainsSubstring("there is no eos_token; name one in tokenizer_config.json in the same folder, or "
-                        "what ends a document in training.document_end (--document-end)"));
+      ContainsSubstring("there is no eos_token; control tokens are <|end|>, <|begin|>. Name the one that "
+                        "ends a document in training.document_end (--document-end)"));
 }
 
 TEST_CASE("the byte tokenizer's ends are <bos>, <eos> or a byte") {
