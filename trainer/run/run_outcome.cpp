@@ -109,6 +109,7 @@ RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig&
 
 RunOutcome outcome_of(const Stop& stop, const Reached& reached, const JobConfig& config) {
   RunOutcome end;
+  end.agreed = true;
   end.reason = fmt::format("stopped by {} after step {}", describe(stop.request, stop.signal), reached.step);
   if (stop.request == StopRequest::signal) end.signal = stop.signal;
   if (stop.request == StopRequest::full_disk || stop.request == StopRequest::data) {
@@ -178,10 +179,11 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::functi
 
 void report_outcome(const RunOutcome& end, Report* report) {
   write_exit_json(report, end);
+  const bool logs = report != nullptr || !end.agreed;
   if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
-    log_warning(end.reason);
+    if (logs) log_warning(end.reason);
   } else if (end.exit_code != 0) {
-    log_error(end.reason);
+    if (logs) log_error(end.reason);
     write_launcher_error(end);
   }
 }

@@ -16,6 +16,7 @@ struct RunOutcome {
   int exit_code = 0;
   std::optional<int> signal;
   std::string reason = "finished";
+  bool agreed = false;  // all ranks end for this reason
 };
 
 // Returns the outcome of a stop that all ranks agreed on.
@@ -30,8 +31,8 @@ RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig&
 RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::function<Reached()>& reached,
                       const JobConfig& config, const RankEnvironment& environment);
 
-// Logs the outcome and writes it to the launcher's error file (torchrun's format) and, on rank 0,
-// to exit.json. `report`: nullptr on other ranks.
+// Logs the outcome, an agreed one on rank 0 alone, and writes it to the launcher's error file
+// (torchrun's format) and, on rank 0, to exit.json. `report`: nullptr on other ranks.
 void report_outcome(const RunOutcome& outcome, Report* report);
 
 }  // namespace rondo

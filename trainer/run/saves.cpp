@@ -36,7 +36,8 @@ bool Saves::accept_start() {
   if (start_.finished) {
     join_ranks(run_, /*finished=*/true);
     telemetry_.info(
-        fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; raise "
+        fmt::format("{}: {} steps are done, and training.steps is {}. Nothing is left to train, and nothing "
+                    "is changed; raise "
                     "training.steps to continue",
                     start_.checkpoint.string(), *start_.done, config.training.steps));
     return false;
