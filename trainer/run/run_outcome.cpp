@@ -109,7 +109,7 @@ RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig&
 
 RunOutcome outcome_of(const Stop& stop, const Reached& reached, const JobConfig& config) {
   RunOutcome end;
-  end.agreed = true;
+  end.agreed = stop.request != StopRequest::data;  // one rank knows what it could not read
   end.reason = fmt::format("stopped by {} after step {}", describe(stop.request, stop.signal), reached.step);
   if (stop.request == StopRequest::signal) end.signal = stop.signal;
   if (stop.request == StopRequest::full_disk || stop.request == StopRequest::data) {

@@ -16,7 +16,7 @@ struct RunOutcome {
   int exit_code = 0;
   std::optional<int> signal;
   std::string reason = "finished";
-  bool agreed = false;  // all ranks end for this reason
+  bool agreed = false;  // all ranks end for this reason, in the same words
 };
 
 // Returns the outcome of a stop that all ranks agreed on.

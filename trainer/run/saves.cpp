@@ -37,8 +37,7 @@ bool Saves::accept_start() {
     join_ranks(run_, /*finished=*/true);
     telemetry_.info(
         fmt::format("{}: {} steps are done, and training.steps is {}. Nothing is left to train, and nothing "
-                    "is changed; raise "
-                    "training.steps to continue",
+                    "is changed; raise training.steps to continue",
                     start_.checkpoint.string(), *start_.done, config.training.steps));
     return false;
   }
