@@ -115,6 +115,17 @@ Variant leanest(Variant way, const SearchedJob& searched) {
   return with_microbatch(lean, 1, searched).value_or(lean);
 }
 
+std::optional<Variant> with_state_on_host(Variant way, const SearchedJob& searched) {
+  const ir::DeviceModel& device = *searched.device;
+  // A GPU that shares the host's memory reads and writes "the host" with half of its rate each.
+  if (!device.is_gpu || 2 * device.host_bytes_per_s >= 0.9 * device.peak_memory_bytes_per_s)
+    return std::nullopt;
+  way.config.training.enable_cpu_offload = true;
+  way.config.parallelism.overlapped_microbatches = 1;
+  const DenseDegrees degrees = degrees_of(way);
+  return with_degrees(std::move(way), {1, degrees.tensor, degrees.context}, searched);
+}
+
 std::optional<Variant> with_world(Variant way, std::int64_t world, const SearchedJob& searched) {
   way.world = world;
   return with_degrees(way, degrees_of(way), searched);

@@ -39,6 +39,10 @@ std::optional<Variant> with_world(Variant way, std::int64_t world, const Searche
 // time, and the loss in chunks.
 Variant leanest(Variant way, const SearchedJob& searched);
 
+// Keeps parameters and moments in the host's memory, without a pipeline or overlapped microbatches.
+// Returns nullopt for a device without memory of its own, too.
+std::optional<Variant> with_state_on_host(Variant way, const SearchedJob& searched);
+
 // Returns ways whose steps have half and twice as many sequences: in microbatches of half and of
 // twice the size, and in half and twice as many. Returns nothing if training.global_batch_size is
 // set.

@@ -3,7 +3,8 @@
 // less memory it takes; so a job that is far too large is led to ways that fit. The descent starts
 // from the best change of a single key, and then from the most promising of other layouts. It first
 // keeps the training as it is, with half of the plans, then allows moments in bf16, float8 and
-// other capacities of experts.
+// other capacities of experts. The state is kept in the host's memory only if nothing else keeps the
+// training, since copies of it are slow.
 //
 // Each better way is planned whole as soon as its estimate is there.
 #include "plan/search.h"
@@ -27,6 +28,9 @@ namespace {
 constexpr double kSlack = 1.03;  // an estimate of memory may be too high by this factor
 constexpr double kSame = 1.001;  // speeds within this factor are equal
 constexpr std::int64_t kMaxRankMultiple = 64;
+// Parameters and moments may be this many times as large as the ranks' memory and be in the host's:
+// gradients in fp32, a third as large, stay on the device.
+constexpr double kMaxShareOnHost = 3;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -65,13 +69,15 @@ class Search {
                        : static_cast<double>(result_.least_ranks_for_state) / static_cast<double>(job.world);
     ends_at_ = limits_.plans;
     if (!plan_.fits() && share <= 2) try_leanest();
+    ends_at_ = limits_.plans / 2;
+    keeps_training_ = true;
     if (share <= 1) {
-      ends_at_ = limits_.plans / 2;
-      keeps_training_ = true;
       best = descend(best_single());
       if (!best_.contains(true)) best = descend(leanest(best, searched_));
-      best = from_layouts(best);
     }
+    if (!plan_.fits() && !best_.contains(true) && share < kMaxShareOnHost)
+      if (const auto on_host = with_state_on_host(best, searched_)) descend(*on_host);
+    if (share <= 1) best = from_layouts(best);
     if (share <= 2) {
       ends_at_ = limits_.plans * 9 / 10;
       keeps_training_ = false;

@@ -185,6 +185,26 @@ TEST_CASE("a step has other numbers of tokens only in their own list, and never 
   for (const Way& way : all_ways(set.search())) CHECK(way.tokens_per_step == plan.tokens_per_step);
 }
 
+TEST_CASE("where nothing else keeps the training, the state is in the host's memory") {
+  Job job{kLlama, 2};
+  job.words.push_back("--training.global_batch_size=8");
+  Job lean = job;
+  lean.words.insert(lean.words.end(), {"--activation_checkpoint.mode=full", "--compile.numerics=rounds",
+                                       "--training.local_batch_size=1"});
+  const JobPlan least = lean.plan();
+  job = job.with_room(least.memory.total_bytes() - state_bytes(least) / 2);
+  const auto on_host = [&] {
+    std::vector<Way> ways = job.search().same_training;
+    std::erase_if(ways, [](const Way& way) { return !keys(way).contains("--training.enable_cpu_offload"); });
+    return ways;
+  };
+  const std::vector<Way> ways = on_host();
+  REQUIRE_FALSE(ways.empty());
+  for (const Way& way : ways) CHECK(job.with(way).plan().fits());
+  job.device.host_bytes_per_s = job.device.peak_memory_bytes_per_s / 2;  // it shares the host's memory
+  CHECK(on_host().empty());
+}
+
 TEST_CASE("where the state alone is too large, the search returns the fewest ranks that fit") {
   const Job job = {kLlama, 2};
   const std::int64_t state = state_bytes(job.plan());
