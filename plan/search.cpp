@@ -3,8 +3,8 @@
 // less memory it takes; so a job that is far too large is led to ways that fit. The descent starts
 // from the best change of a single key, and then from the most promising of other layouts. It first
 // keeps the training as it is, with half of the plans, then allows moments in bf16, float8 and
-// other capacities of experts. The state is kept in the host's memory only if nothing else keeps the
-// training, since copies of it are slow.
+// other capacities of experts. The state is kept in the host's memory only if nothing else keeps
+// the training, since copies of it are slow.
 //
 // Each better way is planned whole as soon as its estimate is there.
 #include "plan/search.h"

@@ -112,6 +112,7 @@ JobConfig random_config(unsigned seed) {
   config.parallelism.expert_parallel_degree = config.parallelism.expert_tensor_parallel_degree = 1;
   config.parallelism.context_parallel_degree = config.parallelism.pipeline_parallel_degree = 1;
   config.parallelism.overlapped_microbatches = 1;
+  config.parallelism.expert_parallel_combine = rondo::ExpertCombine::reduce_scatter;
   config.ep_overlap.enabled = false;
   config.checkpoint.enable = true;
   config.checkpoint.folder = "checkpoint";

@@ -46,9 +46,12 @@ TEST_CASE(
 
 TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refused for other devices") {
   const auto of = plan_of_experts;
-  const Words experts = {"--model.converters=quantize.grouped_mm.float8",
-                         "--quantize.grouped_mm.float8.fqns=experts"};
-  CHECK(of(experts, "h100").tokens_per_s() > of({}, "h100").tokens_per_s());
+  // With room for all that can come, zeros in the empty rows cost more than products save.
+  const Words bf16 = {"--parallelism.expert_capacity_factor=1.25"};
+  Words experts = bf16;
+  experts.insert(experts.end(), {"--model.converters=quantize.grouped_mm.float8",
+                                 "--quantize.grouped_mm.float8.fqns=experts"});
+  CHECK(of(experts, "h100").tokens_per_s() > of(bf16, "h100").tokens_per_s());
   CHECK_THROWS_WITH(of(experts, "b200"),
                     ContainsSubstring("has no products of experts in float8; use a Hopper"));
   Words blocks = experts;
