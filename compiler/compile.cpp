@@ -69,7 +69,7 @@ ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by
                                       const CompileRequest& request, ir::PipelineHalf half) {
   const ir::DumpCallback dump = dump_of(graph, request);
   try {
-    if (request.verify == ir::VerifyAfter::each_change) ir::verify(graph, made_by);
+    ir::verify(graph, made_by);
     return ir::run_pipeline(graph, request.options, dump, half, request.verify);
   } catch (const ir::RuleBroken& broken) {
     throw Error(broken.code(),

@@ -82,12 +82,12 @@ using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 // run before the cut, and the others after it.
 enum class PipelineHalf : std::uint8_t { both, before_cut, after_cut };
 
-// When the verifier runs. A plan, which nothing executes, verifies the last graph alone.
+// When the verifier runs. Of a plan, which nothing executes, the trace and the last graph are
+// verified.
 enum class VerifyAfter : std::uint8_t { each_change, last_pass };
 
-// Runs the selected passes on a graph, and verifies it. REQUIRES: the graph is verified, unless
-// `when` is `last_pass`. Throws what select_passes and verify throw, and leaves the graph as the
-// failing pass left it.
+// Runs the selected passes on a verified graph, and verifies it. Throws what select_passes and
+// verify throw, and leaves the graph as the failing pass left it.
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {},
                             PipelineHalf half = PipelineHalf::both,
                             VerifyAfter when = VerifyAfter::each_change);

@@ -1,5 +1,5 @@
 // The rules that every graph must satisfy. They run after the trace and after every pass that
-// changes the graph, in every build. `rondo plan` runs them after the last pass alone.
+// changes the graph, in every build. `rondo plan` runs them after the trace and the last pass.
 #pragma once
 
 #include <span>
