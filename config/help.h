@@ -15,8 +15,8 @@ std::string help_page(const std::string& topic);
 bool has_help_page(const std::string& topic);
 
 // Returns what is known of a word: the answer for a feature that Rondo does not have, and the
-// sections, keys and models that mention the word. Returns "" for an unknown word, and for one with
-// a dot.
+// sections, keys and models that mention the word. Returns "" for an unknown word and for a word
+// with a dot.
 std::string search_help(const std::string& word);
 
 // Returns whether a word of `text` begins with `word`, ignoring case. Short words must be whole.

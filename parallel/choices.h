@@ -17,7 +17,7 @@ enum class ExpertExchange : std::uint8_t { fixed_size, exact_counts };
 template <>
 inline constexpr auto kNamesOf<ExpertExchange> = std::to_array<std::string_view>({"static", "standard"});
 
-// How the ranks of experts add up their parts of a token's sum (expert_parallel.h).
+// Selects how ranks add up their partial sums over a token's experts (expert_parallel.h).
 enum class ExpertCombine : std::uint8_t { reduce_scatter, all_to_all };
 template <>
 inline constexpr auto kNamesOf<ExpertCombine> = std::to_array<std::string_view>({"reducescatter",

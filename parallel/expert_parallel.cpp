@@ -68,7 +68,7 @@ Tensor sum_slots(const Tensor& rows_RD, const Tensor& place_PK, const MaybeTenso
   return reduce_scatter_sum(sums_PD, group).to(rows_RD.scalar_type());
 }
 
-// The rows of the tokens of all ranks. The backward sums over slots and ranks.
+// Returns the rows of the tokens of all ranks. The backward sums over slots and ranks.
 struct TakeRows : torch::autograd::Function<TakeRows> {
   static Tensor forward(AutogradContext* context, const Tensor& x_TD, const Tensor& order_R,
                         const Tensor& place_PK, const MaybeTensor& count, const RowExchange& exchange) {
@@ -84,7 +84,7 @@ struct TakeRows : torch::autograd::Function<TakeRows> {
   }
 };
 
-// For each token of this rank, the sum over all ranks of its rows times their scores.
+// Returns, for each token of this rank, the sum over all ranks of its rows times their scores.
 struct SumRows : torch::autograd::Function<SumRows> {
   static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& scores_TK,
                         const Tensor& order_R, const Tensor& place_PK, const MaybeTensor& count,

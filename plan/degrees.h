@@ -39,8 +39,8 @@ std::optional<Variant> with_world(Variant way, std::int64_t world, const Searche
 // time, and the loss in chunks.
 Variant leanest(Variant way, const SearchedJob& searched);
 
-// Keeps parameters and moments in the host's memory, without a pipeline or overlapped microbatches.
-// Returns nullopt for a device without memory of its own, too.
+// Keeps parameters and moments in the host's memory, and removes pipelines and overlapped
+// microbatches. Also returns nullopt for a GPU that shares the host's memory.
 std::optional<Variant> with_state_on_host(Variant way, const SearchedJob& searched);
 
 // Returns ways whose steps have half and twice as many sequences: in microbatches of half and of

@@ -3,7 +3,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "apps/exit_code.h"
@@ -46,19 +45,12 @@ int run(const std::vector<std::string>& words) {
   throw Error(ExitCode::usage, "rondo-worker is started by rondo; run `rondo --help`");
 }
 
-// Destroys no static objects: LibTorch's destructors take back what its load registered, which is
-// a quarter of the time of a process that only loads it.
-[[noreturn]] void end(int exit_code) {
-  std::fflush(nullptr);
-  std::quick_exit(exit_code);
-}
-
 }  // namespace
 }  // namespace rondo
 
 int main(int argc, char** argv) {
   rondo::prepare_process();
-  rondo::end(rondo::exit_code_of([&] {
+  rondo::end_process(rondo::exit_code_of([&] {
     rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});
   }));

@@ -1,4 +1,4 @@
-// What the choices of linear layers and of experts in float8 share (config/derived/float8.h).
+// Selects modules for float8 by their names, for linear layers and for experts.
 #pragma once
 
 #include <functional>

@@ -41,7 +41,7 @@ Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
   return by_group.masked_fill(out, -std::numeric_limits<double>::infinity()).view({tokens, experts});
 }
 
-// How many rows the experts have; the rows from there on are empty.
+// Returns the number of rows of all experts, int32 []. The rows from there on are empty.
 Tensor count_of(const Tensor& ends_E) { return ends_E.select(0, ends_E.size(0) - 1); }
 
 Tensor grouped(const char* name, const Tensor& x_RD, const RankContext& ranks, const Tensor& ends_E) {

@@ -1,6 +1,6 @@
-// Lines of contiguous numbers on the CPU: their largest magnitude, their rounding to float8, and
-// back. float8_lines.cuh is the CUDA counterpart. REQUIRES: inlined, as in loops of
-// ops/kernel/parallel_rows.h, which vectorize them.
+// Computes the largest magnitude of contiguous numbers on the CPU, rounds them to float8, and
+// widens them. float8_lines.cuh is the CUDA counterpart. The compiler vectorizes these loops only
+// where it inlines them into the functions of ops/kernel/parallel_rows.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

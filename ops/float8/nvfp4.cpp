@@ -83,7 +83,7 @@ struct Numbers {
 template <class T>
 float largest_number(const Tensor& x, bool rotate) {
   if (!rotate) return static_cast<float>(largest_magnitude<T>(x, Nans::kept));
-  // Of integers, since the order of tiles must not matter.
+  // Compares bits as integers, so that the order of tiles does not matter.
   std::atomic<std::int32_t> largest = 0;
   for_each_tile<T>(x, 1, kNvfp4Block, [&](const Tile<T>& tile) {
     Numbers numbers;

@@ -13,7 +13,8 @@ namespace rondo::nvfp4 {
 constexpr std::int64_t kPiece = 16;  // numbers of a row that share a scale
 constexpr float kLargest = 6, kLargestScale = 448, kLeastScale = 0.015625F, kLargestFloat = 3.40282347e38F;
 
-// Of numbers. On a CPU, fmin and fmax of C are calls of functions.
+// Return the lesser and the greater of two numbers. REQUIRES: no nans. On a CPU, fmin and fmax are
+// function calls, so loops with them are not vectorized.
 RONDO_DEVICE inline float lesser(float a, float b) {
 #ifdef __CUDA_ARCH__
   return std::fmin(a, b);

@@ -1,5 +1,5 @@
 // A thread takes eight consecutive elements, a block a piece of a row. Contiguous rows are treated
-// as one. Threads whose rows do not count read nothing and store zeros.
+// as one. Threads of empty rows read nothing and store zeros.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/swiglu/swiglu_cuda.h"
@@ -18,12 +18,13 @@ __device__ PieceOfRow piece_of_thread(unsigned blocks_of_row) {
           (static_cast<std::int64_t>(blockIdx.x % blocks_of_row) * kThreads + threadIdx.x) * kVector};
 }
 
-// The rows of operands that are read. A row of the kernel may be several of these.
+// The number of rows that are not empty, and their width. The kernel may treat several as one row.
 struct Filled {
   const std::int32_t* rows;
   std::int64_t width;
 };
-// Whether the piece at `element` is of a row that is not read. REQUIRES: no piece is of two rows.
+// Returns whether the eight elements at `element` are in an empty row. REQUIRES: they are in one
+// row.
 template <bool kCounted>
 __device__ bool is_empty(const Filled& filled, std::int64_t element) {
   if constexpr (kCounted) return element >= *filled.rows * filled.width;
@@ -77,14 +78,14 @@ __global__ void __launch_bounds__(kThreads)
 // Returns the operands as one row if there are no gaps. Rows of results are `stride` apart.
 SwigluRows as_few_rows(const SwigluRows& in, std::int64_t stride) {
   if (in.gate_stride != in.width || in.up_stride != in.width || stride != in.width) return in;
-  if (in.count != nullptr && in.width % kVector != 0) return in;  // a piece would be of two rows
+  if (in.count != nullptr && in.width % kVector != 0) return in;  // a thread would have two rows
   SwigluRows one = in;
   one.rows = 1;
   one.width = in.rows * in.width;
   return one;
 }
 
-// Calls body(whether rows are counted, Filled) for the rows as they were given.
+// Calls body(has_count, filled) for the operands of a caller.
 template <class Body>
 void with_count(const SwigluRows& of, const Body& body) {
   const Filled filled{of.count, of.width};

@@ -78,15 +78,15 @@ struct Way {
   ExpertCombine combine;
 };
 
-// The same of the tokens of each rank.
+// Returns the results of forward_backward for the tokens of each rank.
 std::vector<Tensors> on_all_ranks(const Problem& p, const Way& way) {
-  std::vector<Tensors> made(kRanks);
+  std::vector<Tensors> results(kRanks);
   on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
     ExpertParallelOptions options{group, rank, way.exchange};
     options.combine = way.combine;
-    made[static_cast<std::size_t>(rank)] = forward_backward(p, rank * kTokens, kTokens, options);
+    results[static_cast<std::size_t>(rank)] = forward_backward(p, rank * kTokens, kTokens, options);
   });
-  return made;
+  return results;
 }
 
 }  // namespace
@@ -101,10 +101,10 @@ TEST_CASE(
   INFO(name_of(way.exchange) << ", " << name_of(way.combine) << ", " << routing);
   const Problem p = problem(routing);
   const Tensors expected = forward_backward(p, 0, kRanks * kTokens, {});
-  const std::vector<Tensors> made = on_all_ranks(p, way);
+  const std::vector<Tensors> results = on_all_ranks(p, way);
   Tensor scale_gradient = at::zeros_like(p.scale);
   for (std::int64_t rank = 0; rank < kRanks; ++rank) {
-    const Tensors& of_rank = made[static_cast<std::size_t>(rank)];
+    const Tensors& of_rank = results[static_cast<std::size_t>(rank)];
     REQUIRE(of_rank.size() == 4);
     for (std::size_t i = 0; i < 3; ++i)
       CHECK(at::allclose(of_rank[i], expected[i].narrow(0, rank * kTokens, kTokens), 1e-12, 1e-12));
@@ -123,11 +123,11 @@ TEST_CASE("an all-to-all of sums has the bits of a reduce-scatter in fp32, and r
   for (const std::size_t i : {0, 1}) {  // y, and the gradient of x
     bool same = true;
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
-      const Tensor &expected = scattered[rank][i], &made = exchanged[rank][i];
-      CHECK(made.scalar_type() == dtype);
-      same = same && at::equal(made, expected);
+      const Tensor &expected = scattered[rank][i], &received = exchanged[rank][i];
+      CHECK(received.scalar_type() == dtype);
+      same = same && at::equal(received, expected);
       // The terms of a sum may be larger than the sum.
-      CHECK(at::allclose(made.to(at::kFloat), expected.to(at::kFloat), 0.02, 0.05));
+      CHECK(at::allclose(received.to(at::kFloat), expected.to(at::kFloat), 0.02, 0.05));
     }
     // A part of a gradient is one row of bf16, or the whole sum: each token has two slots.
     CHECK(same == (dtype == at::kFloat || i == 1));

@@ -46,7 +46,7 @@ TEST_CASE(
 
 TEST_CASE("experts in float8 shorten the planned step on a Hopper, and are refused for other devices") {
   const auto of = plan_of_experts;
-  // With room for all that can come, zeros in the empty rows cost more than products save.
+  // Without a bounded capacity, writing zeros to empty rows costs more than the products save.
   const Words bf16 = {"--parallelism.expert_capacity_factor=1.25"};
   Words experts = bf16;
   experts.insert(experts.end(), {"--model.converters=quantize.grouped_mm.float8",
