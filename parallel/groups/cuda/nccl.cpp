@@ -54,6 +54,7 @@ class RecordedNccl final : public c10d::ProcessGroupNCCL {
   }
   Work allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
                                        const c10d::AllgatherOptions& options) override {
+    settle();
     std::vector<at::Tensor> to = float8_as_bytes(outputs), from = float8_as_bytes(inputs);
     return ProcessGroupNCCL::allgather_into_tensor_coalesced(to, from, options);
   }
@@ -61,6 +62,11 @@ class RecordedNccl final : public c10d::ProcessGroupNCCL {
                             const c10d::ReduceScatterOptions& options) override {
     settle();
     return ProcessGroupNCCL::_reduce_scatter_base(output, input, options);
+  }
+  Work reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
+                                       const c10d::ReduceScatterOptions& options) override {
+    settle();
+    return ProcessGroupNCCL::reduce_scatter_tensor_coalesced(outputs, inputs, options);
   }
   Work alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                      std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) override {
