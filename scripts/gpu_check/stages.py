@@ -62,6 +62,11 @@ def metrics(stage, name):
     return lines_of(stage.work / name / "metrics.jsonl")
 
 
+def measured_lines(stage, name, warm_up):
+    """The metrics of the steps behind the warm-up, but for the last one: its time is too short where numbers come late."""
+    return metrics(stage, name)[warm_up:-1]
+
+
 def event(stage, name, kind):
     return next((e for e in lines_of(stage.work / name / "events.jsonl") if e["event"] == kind), {})
 
@@ -178,6 +183,10 @@ def facts(stage):
                 return {"from": str(headers)}
         return ended.expect()
 
+    def variables():
+        kept = ("NCCL_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "PYTORCH_")
+        return {name: value for name, value in sorted(os.environ.items()) if name.startswith(kept)}
+
     def one_step():
         train_or_say_why(stage, "one_step", LLAMA, ["--training.steps=1"])
         return {"loss": metrics(stage, "one_step")[0]["loss"]}
@@ -186,6 +195,7 @@ def facts(stage):
     stage.case("corpus", corpus)  # nothing trains without it
     stage.case("programs", programs)
     stage.case("torch", torch)
+    stage.case("variables of the libraries", variables)
     stage.case("one step on the GPU", one_step)
 
 
@@ -460,12 +470,13 @@ def compass(stage):
         planned = plan_of_compass(stage, name, flags)
         with watch_clock() as clock:
             train_or_say_why(stage, slug("compass", name), EIGHT_B,
-                             [*COMPASS, *flags, CUDAGRAPH, f"--training.steps={warm_up + measured}"], 90)
-        lines = metrics(stage, slug("compass", name))[warm_up:]
+                             [*COMPASS, *flags, CUDAGRAPH, f"--training.steps={warm_up + measured + 1}"], 90)
+        lines = measured_lines(stage, slug("compass", name), warm_up)
         step_s = statistics.median(line["step_time_s"] for line in lines)
         facts_of = recorded(stage, slug("compass", name))
         return {"tokens_per_s": planned["tokens_per_step"] / step_s, "median_ms": step_s * 1e3,
-                "mfu": lines[-1]["mfu"], "planned_tokens_per_s": planned["tokens_per_s"], **clock_under_load(clock),
+                "mfu": statistics.median(line["mfu"] for line in lines),
+                "planned_tokens_per_s": planned["tokens_per_s"], **clock_under_load(clock),
                 "tensors_gib": max(line["memory_gib"] for line in lines),
                 "planned_gib": planned["memory"]["total_bytes"] / GIB, "planned_for": planned["device"],
                 "segments": facts_of["segments"], "last_loss": lines[-1]["loss"]}
@@ -795,11 +806,11 @@ def figures_of(size, step_s):
 
 def our_speed(stage, name, size, flags):
     warm_up, steps = size["steps"]
-    train(stage, name, size["config"], [*size["flags"], *flags, f"--training.steps={warm_up + steps}"], 120).expect()
+    train(stage, name, size["config"], [*size["flags"], *flags, f"--training.steps={warm_up + steps + 1}"], 120).expect()
     if CUDAGRAPH in flags:
         recorded(stage, name)
-    lines = metrics(stage, name)
-    return {**figures_of(size, [line["step_time_s"] for line in lines[warm_up:]]),
+    lines = measured_lines(stage, name, warm_up)
+    return {**figures_of(size, [line["step_time_s"] for line in lines]),
             "tensors_gib": max(line["memory_gib"] for line in lines), "last_loss": lines[-1]["loss"]}
 
 
