@@ -99,8 +99,9 @@ struct StandInRun {
 };
 
 // Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, allocations of a
-// recorded step, collectives without priority or order, leaks, and a wrong order at the end. The
-// order is recordings, then their pool, then communicators.
+// recorded step, collectives without priority or order, streams without order, captures that forbid
+// calls of NCCL's threads, leaks, and a wrong order at the end. The order is recordings, then their
+// pool, then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
   for (const char* word : {"refused", "misused", "unjoined", "capture_failed"})
@@ -108,6 +109,8 @@ inline std::vector<std::string> problems(const JournalFile& journal, bool commun
   for (const std::string& line : journal.of("alloc"))
     if (JournalFile::text(line, "captures_begun") != "0")
       found.push_back("after the first recording: " + line);
+  for (const std::string& line : journal.of("capture_begin"))
+    if (JournalFile::text(line, "mode") == "global") found.push_back("a capture for all threads: " + line);
   for (const std::string& line : journal.of("priorities"))
     if (JournalFile::number(line, "collectives") >= JournalFile::number(line, "kernels"))
       found.push_back("collectives have no higher priority than kernels: " + line);

@@ -314,6 +314,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t given) {
       return misused("cudaGraphLaunch", "the recording or the stream was destroyed", cudaErrorInvalidValue);
     if (stream->capture != nullptr)
       return misused("cudaGraphLaunch", "a launch within a capture", cudaErrorStreamCaptureUnsupported);
+    note_work(stream, "cudaGraphLaunch", /*is_launch=*/true);
     ++launches_so_far;
     journal::line("launch recording=%d launches=%lld calls=%lld waits=%lld copied_to=%llx", exec->id,
                   (long long)++exec->launches, (long long)journal::calls(), (long long)waits(),

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "tests/stand_in_cuda/runtime/devices.h"
@@ -92,6 +94,23 @@ bool is_device(const void* address) {
   return range.bytes != 0 && !range.on_host;
 }
 
+// A copy from pinned memory of the host, outside of captures, that may still run.
+struct CopyFromHost {
+  cudaStream_t stream;
+  std::int64_t work;  // of the stream, with this copy
+  std::size_t bytes, content;
+};
+// Reports bytes that the host wrote while an earlier copy of them may not have been done.
+void tell_overwritten(const char* call, const void* from, std::size_t bytes, cudaStream_t stream) {
+  static auto* const copies = new std::map<const void*, CopyFromHost>;
+  const std::size_t content = std::hash<std::string_view>()({static_cast<const char*>(from), bytes});
+  const auto earlier = copies->find(from);
+  if (earlier != copies->end() && earlier->second.bytes == bytes && earlier->second.content != content &&
+      !host_knows(earlier->second.stream, earlier->second.work))
+    journal::line("misused %s error=0: the host has not waited for the last copy of this memory", call);
+  copies->insert_or_assign(from, CopyFromHost{stream, stream->given + 1, bytes, content});
+}
+
 cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   if (!may_touch(to, bytes) || !may_touch(from, bytes))
@@ -100,6 +119,8 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
   const bool recorded = in != nullptr && in->capture != nullptr;
   if (!recorded && is_device(to) && !is_device(from))
     copied_to = copied_to * 1099511628211ull + reinterpret_cast<std::uintptr_t>(to);
+  if (in != nullptr && !recorded && bytes < kLarge && is_device(to) && range_around(from).on_host)
+    tell_overwritten(call, from, bytes, in);
   for (const void* side : {static_cast<const void*>(to), from}) {
     if (range_around(side).bytes != 0) continue;
     if (recorded)

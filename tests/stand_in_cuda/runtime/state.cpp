@@ -57,6 +57,8 @@ cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kin
     if (!blocking.empty()) return refuse(call, Rule::legacy_stream_beside_blocking_capture, blocking);
   }
   if (to->capture == nullptr) {
+    // Messages of a pipeline run beside recordings.
+    if (communicator == nullptr) note_work(to, name.c_str(), /*is_launch=*/false);
     if (work && !hangs()) work();
     return cudaSuccess;
   }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,6 +51,8 @@ struct Capture {
   std::vector<cudaStream_t> streams;
 };
 using Place = std::vector<CUgraphNode_st*>;  // after these nodes
+// How much work of each stream, by its id, comes before something outside of captures.
+using Known = std::map<int, std::int64_t>;
 
 }  // namespace stand_in
 
@@ -60,6 +63,8 @@ struct CUstream_st {
   std::shared_ptr<stand_in::Capture> capture;  // while it is in one
   stand_in::Place last;                        // in the capture
   std::vector<cudaGraphExec_t> in_flight;      // launched since the host last waited
+  std::int64_t given = 0, launched = 0;        // its work outside of captures; up to its last launch
+  stand_in::Known known;                       // before its next work
 };
 
 struct CUevent_st {
@@ -69,6 +74,7 @@ struct CUevent_st {
   std::int64_t launches = 0;                   // of recordings before it
   std::shared_ptr<stand_in::Capture> capture;  // of its last recording in a capture
   stand_in::Place at;
+  stand_in::Known known;  // before its last recording outside of captures
   std::chrono::steady_clock::time_point when;
 };
 
@@ -119,9 +125,14 @@ cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kin
                  std::function<void()> work = {}, std::vector<stand_in_touched> touches = {},
                  const std::shared_ptr<void>& communicator = nullptr);
 
+// Notes work outside of captures, but for NCCL's. Reports work that has no order with a launched
+// recording of another stream. It counts as a race, since the memory of kernels is not known.
+void note_work(cudaStream_t stream, const char* name, bool is_launch);
 // Notes that the host has waited for the stream, or for all of them.
 void waited_for(cudaStream_t stream);
 void waited_for_all();
+// Whether the host has waited for the first `work` pieces of work of the stream.
+bool host_knows(cudaStream_t stream, std::int64_t work);
 bool in_flight(cudaGraphExec_t exec);
 // Whether a launched recording for which the host has not waited has a collective of it.
 bool in_flight(const std::shared_ptr<void>& communicator);

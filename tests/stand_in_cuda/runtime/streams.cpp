@@ -2,6 +2,7 @@
 // records which queries are allowed, and which launches the host has not waited for.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "tests/stand_in_cuda/runtime/state.h"
 
@@ -21,6 +22,19 @@ std::vector<cudaStream_t>& streams() {
 
 constexpr int kHighestPriority = -5;
 std::int64_t events_alive = 0, waits_so_far = 0;
+
+// The work that the host has waited for, which comes before all work that is given later.
+Known& known_to_host() {
+  static auto* const known = new Known;
+  return *known;
+}
+void add(Known& to, const Known& from) {
+  for (const auto& [stream, work] : from) to[stream] = std::max(to[stream], work);
+}
+std::int64_t work_of(cudaStream_t stream, const Known& known) {
+  const auto it = known.find(stream->id);
+  return it == known.end() ? 0 : it->second;
+}
 
 cudaStream_t make_stream(unsigned flags, bool legacy) {
   auto* const made = new CUstream_st;
@@ -54,7 +68,10 @@ cudaError_t join(cudaStream_t stream, const cudaEvent_t event, unsigned flags) {
   const auto& theirs = event->capture;
   if (theirs == nullptr || !theirs->active) {
     if (theirs != nullptr) return refuse(call, Rule::query_captured_event);
-    if (stream->capture == nullptr) return cudaSuccess;
+    if (stream->capture == nullptr) {
+      add(stream->known, event->known);
+      return cudaSuccess;
+    }
     if ((flags & cudaEventWaitExternal) != 0)
       return give(call, stream, CUgraphNode_st::Kind::event, "wait for an event");
     return refuse(call, Rule::wait_for_event_from_outside, {stream->capture});
@@ -87,10 +104,28 @@ cudaStream_t resolved(cudaStream_t stream) {
   return knows(stream) && stream->alive ? stream : nullptr;
 }
 
-void waited_for(cudaStream_t stream) { stream->in_flight.clear(); }
+void note_work(cudaStream_t stream, const char* name, bool is_launch) {
+  static auto* const reported = new std::set<std::pair<int, int>>;
+  for (const cudaStream_t other : streams()) {
+    const std::int64_t known = std::max(work_of(other, stream->known), work_of(other, known_to_host()));
+    if (other == stream || (is_launch ? other->given : other->launched) <= known) continue;
+    if (reported->insert(std::minmax(stream->id, other->id)).second)
+      journal::line("misused %.200s error=0: no order between it and %s", name,
+                    is_launch ? "work of another stream" : "a launched recording of another stream");
+  }
+  ++stream->given;
+  if (is_launch) stream->launched = stream->given;
+}
+
+void waited_for(cudaStream_t stream) {
+  stream->in_flight.clear();
+  add(known_to_host(), stream->known);
+  known_to_host()[stream->id] = stream->given;
+}
 void waited_for_all() {
   for (cudaStream_t stream : streams()) waited_for(stream);
 }
+bool host_knows(cudaStream_t stream, std::int64_t work) { return work_of(stream, known_to_host()) >= work; }
 std::int64_t waits() { return waits_so_far; }
 void note_wait() { ++waits_so_far; }
 bool in_flight(cudaGraphExec_t exec) {
@@ -210,6 +245,10 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t given, unsi
     event->capture = stream->capture;
     event->at = stream->last;
     event->recorded = true;
+    if (stream->capture == nullptr) {
+      event->known = stream->known;
+      event->known[stream->id] = stream->given;
+    }
     event->behind_a_hang = hangs();
     event->launches = launches();
     event->when = std::chrono::steady_clock::now();
@@ -230,7 +269,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     }
     if (const Captures because = prohibiting(); !because.empty())
       return refuse("cudaEventQuery", Rule::event_query_under_capture, because);
-    return hangs() ? cudaErrorNotReady : cudaSuccess;
+    if (hangs()) return cudaErrorNotReady;
+    add(known_to_host(), event->known);
+    return cudaSuccess;
   });
 }
 
@@ -242,6 +283,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
       return refuse("cudaEventSynchronize", Rule::synchronize_captured_event,
                     event->capture->active ? Captures{event->capture} : Captures{});
     if (event->launches == launches()) note_wait();
+    add(known_to_host(), event->known);
     return cudaSuccess;
   });
 }
