@@ -23,6 +23,7 @@
 #include "ops/sums_of_squares/sums_of_squares_cuda.h"
 #include "ops/swiglu/clamped_swiglu_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
+#include "tests/cuda/addresses.h"
 #include "tests/cuda/element_of.h"
 #include "tests/ptx/program.h"
 
@@ -37,8 +38,6 @@ constexpr double kClock = 1.98e9, kMultiprocessors = 132, kIssuedAClock = 4;
 constexpr std::int64_t kRows = 8;
 
 Tensor bf16(at::IntArrayRef sizes) { return at::randn(sizes).to(at::kBFloat16); }
-void* memory(const Tensor& x) { return x.mutable_data_ptr(); }
-float* floats(const Tensor& x) { return x.mutable_data_ptr<float>(); }
 std::int64_t bytes_of(std::initializer_list<Tensor> tensors) {
   std::int64_t bytes = 0;
   for (const Tensor& x : tensors) bytes += static_cast<std::int64_t>(x.nbytes());
@@ -146,23 +145,24 @@ std::int64_t latent_keys() {
 struct Ceiling {
   const char* name;
   std::function<std::int64_t()> run;
-  double measured;  // TB/s
+  double measured;         // TB/s
+  double issue, accessed;  // as the first case prints them; a change of a kernel's code changes them
 };
 const Ceiling kCeilings[] = {
-    {"AdamW, bf16", [] { return adamw(at::kBFloat16); }, 4.04},
-    {"AdamW, fp32", [] { return adamw(at::kFloat); }, 3.75},
-    {"add_widened, bf16 to fp32", add_widened, 3.83},
-    {"sums of squares, bf16", [] { return sums_of_squares(at::kBFloat16); }, 3.44},
-    {"sums of squares, fp32", [] { return sums_of_squares(at::kFloat); }, 4.28},
-    {"rms_norm", rms_norm, 2.88},
-    {"swiglu", [] { return swiglu(false); }, 4.14},
-    {"swiglu_backward", [] { return swiglu(true); }, 4.21},
-    {"clamped_swiglu", [] { return clamped_swiglu(false); }, 3.85},
-    {"clamped_swiglu_backward", [] { return clamped_swiglu(true); }, 3.67},
-    {"rotation of the queries", rope, 3.08},
-    {"cross_entropy", [] { return cross_entropy(false); }, 2.11},
-    {"cross_entropy_backward", [] { return cross_entropy(true); }, 3.90},
-    {"latent_keys", latent_keys, 2.62},
+    {"AdamW, bf16", [] { return adamw(at::kBFloat16); }, 4.04, 18.9, 1.02},
+    {"AdamW, fp32", [] { return adamw(at::kFloat); }, 3.75, 49.4, 1.01},
+    {"add_widened, bf16 to fp32", add_widened, 3.83, 72.3, 1.00},
+    {"sums of squares, bf16", [] { return sums_of_squares(at::kBFloat16); }, 3.44, 17.2, 1.00},
+    {"sums of squares, fp32", [] { return sums_of_squares(at::kFloat); }, 4.28, 41.5, 1.00},
+    {"rms_norm", rms_norm, 2.88, 8.8, 1.50},
+    {"swiglu", [] { return swiglu(false); }, 4.14, 9.6, 1.00},
+    {"swiglu_backward", [] { return swiglu(true); }, 4.21, 11.4, 1.00},
+    {"clamped_swiglu", [] { return clamped_swiglu(false); }, 3.85, 7.0, 1.00},
+    {"clamped_swiglu_backward", [] { return clamped_swiglu(true); }, 3.67, 8.3, 1.00},
+    {"rotation of the queries", rope, 3.08, 10.2, 2.00},
+    {"cross_entropy", [] { return cross_entropy(false); }, 2.11, 2.8, 1.00},
+    {"cross_entropy_backward", [] { return cross_entropy(true); }, 3.90, 7.4, 1.02},
+    {"latent_keys", latent_keys, 2.62, 18.4, 1.19},
 };
 
 Work all_work() {
@@ -198,12 +198,14 @@ TEST_CASE("the ceilings of kernels are printed", "[.][ceilings]") {
   }
 }
 
-TEST_CASE("no kernel was measured faster than its instructions allow, and each accesses all its bytes") {
+TEST_CASE("no kernel was measured faster than its instructions allow, and none has more than it had") {
   for (const Ceiling& c : kCeilings) {
     INFO(c.name);
     const Rates rates = rates_of(c);
     CHECK(rates.issue > c.measured);
+    CHECK(rates.issue > 0.98 * c.issue);
     CHECK(rates.accessed > 0.999);
+    CHECK(rates.accessed < 1.01 * c.accessed);
   }
 }
 

@@ -91,6 +91,7 @@ enum class Order { ascending, descending };
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1, threads = 1;
+  bool ends_only = false;  // runs the first block and the last four along x
 };
 
 // Counts the work of warps.
@@ -125,6 +126,8 @@ const std::map<std::string, Work, std::less<>>& work_of_kernels();
 std::vector<std::string> kernels_not_launched();
 
 void set_order(Order order);
+// Later launches run the first block and the last four along x, and no others.
+void run_ends_only(bool ends_only);
 
 // Replaces `from` everywhere in the text of each linked kernel whose name contains `kernel`, and
 // restores the texts when destroyed. Throws std::runtime_error if there is no such kernel, or one

@@ -70,6 +70,7 @@ struct State {
   std::map<std::string, Kernel, std::less<>> decoded;
   std::map<std::string, Work, std::less<>> launched;
   Order order = Order::ascending;
+  bool ends_only = false;
   Grid grid;
 };
 // Libraries register their kernels before the program's own objects are initialized.
@@ -141,6 +142,7 @@ std::vector<std::string> kernels_not_launched() {
 }
 
 void set_order(Order order) { state().order = order; }
+void run_ends_only(bool ends_only) { state().ends_only = ends_only; }
 
 Mutation::Mutation(std::string_view kernel, std::string_view from, std::string_view to) {
   bool is_linked = false;
@@ -180,7 +182,7 @@ void __cudaRegisterFunction(void** handle, const char* function, char*, const ch
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t, cudaStream_t) {
-  state().grid = {grid.x, grid.y, grid.z, block.x};
+  state().grid = {grid.x, grid.y, grid.z, block.x, false};
   return block.y == 1 && block.z == 1 ? 0 : 1;
 }
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
@@ -197,7 +199,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 }
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t,
                                cudaStream_t) {
-  launch(kernel, {grid.x, grid.y, grid.z, block.x}, arguments);
+  launch(kernel, {grid.x, grid.y, grid.z, block.x, state().ends_only}, arguments);
   return cudaSuccess;
 }
 
