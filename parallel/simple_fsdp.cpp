@@ -170,6 +170,7 @@ class ShardedWeights final : public Weights {
     const std::optional<Float8Options>& float8 = parameter->float8;
     return float8 ? float8_linear(x, unshard(parameter), *float8) : at::linear(x, unshard(parameter));
   }
+  bool quantizes() const override { return find("weight")->float8.has_value(); }
   at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override {
     return grouped(x, ends_E, /*inputs_first=*/false);
   }

@@ -49,6 +49,9 @@ class Weights {
   virtual at::Tensor get_for_wide_gradient(std::string_view leaf) const = 0;
   // Multiplies x [..., in] by the transpose of the open scope's "weight" [out, in].
   virtual at::Tensor linear(const at::Tensor& x) const = 0;
+  // Returns whether linear() quantizes in the open scope. If so, the gradient of its result must
+  // not be a partial sum over ranks: quantizing is not linear.
+  virtual bool quantizes() const = 0;
   // Multiplies x [N, in] by the transposes of the weights [E, out, in], one for each run of rows.
   // Run e ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const = 0;

@@ -1,5 +1,7 @@
 // Ranks that share the heads or the rows exchange the latents, which are narrower than the model
 // and than keys and values. Ranks that share the rows compute keys and values of all these rows.
+// If wkv_b is quantized, they exchange keys and values instead. A rank has only a partial sum of
+// the gradient of other ranks' keys and values, and quantizing needs the whole sum.
 //
 // Shape suffixes: B batch, T tokens of a row on this rank, S tokens of a row that its queries
 // attend to, N tokens of this rank, D model dim, H heads, R rotated width, V value head width,
@@ -24,6 +26,16 @@ Tensor queries(const LatentAttention& a, const Tensor& x_ND, const RankContext& 
   return linear("wq_b", ranks.tensor->all_gather(normed_NL), ranks);
 }
 
+// Returns keys before their rotated part, and values, of whole rows [B, S, H * (plain + value)].
+Tensor keys_and_values(const Tensor& latent_NL, const RankContext& ranks, const ForwardInputs& inputs) {
+  const auto whole_rows = [&](const Tensor& x) {
+    return ranks.context->all_gather(x.view({inputs.rows, inputs.length, -1}));
+  };
+  if (quantizes("wkv_b", ranks)) return whole_rows(linear("wkv_b", latent_NL, ranks));
+  const Tensor latent_BSL = whole_rows(latent_NL);
+  return linear("wkv_b", latent_BSL.view({-1, latent_BSL.size(-1)}), ranks);
+}
+
 }  // namespace
 
 Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext& ranks,
@@ -40,9 +52,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext
   const Tensor compressed = ranks.tensor->all_gather(linear("wkv_a", x_ND, ranks));
   const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
   const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], ranks, a.norm_eps);
-  const Tensor latent_BSL = ranks.context->all_gather(latent_NL.view({batch, time, a.kv_rank}));
-  const Tensor kv_BSH =
-      heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), ranks), a.plain_width + a.value_width);
+  const Tensor kv_BSH = heads(keys_and_values(latent_NL, ranks, inputs), a.plain_width + a.value_width);
   const Tensor k_rope_BS1R =
       ranks.context->all_gather(rotate(heads(kv_parts[1], a.rotated_width), rope, RotatedPairs::neighbours));
   const auto [k, v] = latent_keys_of(kv_BSH, k_rope_BS1R, a.plain_width);

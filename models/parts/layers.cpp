@@ -45,6 +45,11 @@ Tensor linear(const char* name, const Tensor& x, const RankContext& ranks) {
   return ranks.weights->linear(x);
 }
 
+bool quantizes(const char* name, const RankContext& ranks) {
+  ModuleScope scope(name);
+  return ranks.weights->quantizes();
+}
+
 Tensor feed_forward(const char* name, const Tensor& x, const RankContext& ranks) {
   ModuleScope scope(name);
   const Tensor all = ranks.tensor->all_gather(x);

@@ -26,6 +26,8 @@ at::Tensor shared_rms_norm(const char* name, const at::Tensor& x, std::int64_t w
 // Computes the same norm without a weight and without a scope.
 at::Tensor unweighted_rms_norm(const at::Tensor& x, double eps);
 at::Tensor linear(const char* name, const at::Tensor& x, const RankContext& ranks);
+// Returns whether this linear layer is quantized (Weights::quantizes).
+bool quantizes(const char* name, const RankContext& ranks);
 // Computes SwiGLU: w2(silu(w1 x) * w3 x).
 at::Tensor feed_forward(const char* name, const at::Tensor& x, const RankContext& ranks);
 

@@ -41,6 +41,14 @@ TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, b
   climb({1, false, true, false, false}, kSizes + in_float8("rowwise_with_gw_hp"));
 }
 
+// The gradients of keys and values are summed over the ranks before they are quantized.
+TEST_CASE("steps of latent attention in float8 with context parallelism have the same bits, three ways") {
+  climb_deepseek({2, true, false, true, false},
+                 in_float8("rowwise") + Words{"--parallelism.context_parallel_degree=2", "--model.n_layers=1",
+                                              "--model.kv_lora_rank=32", "--model.v_head_dim=16",
+                                              "--training.global_batch_size=2", "--validation.enable=false"});
+}
+
 TEST_CASE("recomputing layers changes no bit of steps in float8") {
   const Place place;
   const Point point{2, true, false, false, false};

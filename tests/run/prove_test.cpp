@@ -164,6 +164,12 @@ TEST_CASE("layouts with linear layers in MXFP8 equal one rank") {
                                     "model.n_kv_heads=4,model.head_dim=16,model.ffn_hidden_dim=64,"
                                     "training.seq_len=32"}),
            1);
+  all_hold(prove_layouts("deepseek_v3",
+                         {"cp=2,model.converters=quantize.linear.mx,quantize.linear.mx.emulate=true,"
+                          "model.n_layers=1,model.dim=64,model.n_heads=4,model.ffn_hidden_dim=64,"
+                          "model.kv_lora_rank=32,model.qk_nope_head_dim=8,model.qk_rope_head_dim=8,"
+                          "model.v_head_dim=8,training.seq_len=128"}),
+           1);
 }
 
 // So are the tokens of an expert, whose gradient has a scale per 32 of them.

@@ -113,6 +113,7 @@ class TokenByToken final : public Weights {
     for (const Tensor& row : x.split(1)) rows.push_back(weights_->linear(row.clone()));
     return at::cat(rows);
   }
+  bool quantizes() const override { return weights_->quantizes(); }
   Tensor grouped_linear(const Tensor& x, const Tensor& ends_E) const override {
     return grouped(x, ends_E, get("weight").transpose(1, 2));
   }

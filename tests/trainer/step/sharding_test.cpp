@@ -190,6 +190,28 @@ TEST_CASE(
   CHECK(without_row == std::set<std::string>());
 }
 
+// Latents are gathered over the ranks that share a row, and heads are divided among other ranks.
+TEST_CASE("latent attention in every recipe has types of sharding with context and tensor parallelism") {
+  const auto in_float8 = [](const std::string& recipe) {
+    return Flags{"model.converters=float8", "quantize.linear.float8.recipe_name=" + recipe};
+  };
+  for (const Flags& recipe : {in_float8("tensorwise"), in_float8("rowwise"), in_float8("rowwise_with_gw_hp"),
+                              in_float8("blockwise"), Flags{"model.converters=quantize.linear.mx"},
+                              Flags{"model.converters=quantize.linear.nvfp4"}}) {
+    LaidOut job = {"deepseek_v3_debug",
+                   4,
+                   {"parallelism.context_parallel_degree=2", key::tensor + "2", "model.n_layers=2",
+                    "quantize.linear.float8.emulate=true", "quantize.linear.mx.emulate=true",
+                    "quantize.linear.nvfp4.emulate=true"},
+                   512};
+    job.more.insert(job.more.end(), recipe.begin(), recipe.end());
+    INFO(fmt::format("{}", fmt::join(recipe, " ")));
+    std::vector<ir::Graph> graphs;
+    REQUIRE_NOTHROW(graphs = graphs_of(job));
+    CHECK(graphs[0].mesh.axes.size() == 2);
+  }
+}
+
 // One graph represents the graphs of all ranks. A number that differs between ranks has an op that
 // says so.
 TEST_CASE(
