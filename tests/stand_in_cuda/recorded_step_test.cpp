@@ -123,13 +123,13 @@ const std::vector<Layout>& layouts() {
        "nodes/edges 824/945, 27 calls and 0 waits a step"},
       // The first forward, which gathers; the forward beside the backward before it; the last
       // backward, which reduces; and the update.
-      {"DeepSeek-V3, experts over 2, overlapped microbatches that gather and reduce once",
+      {"DeepSeek-V3, experts over 2 that exchange parts of sums, overlapped microbatches that reduce once",
        2,
        kDeepSeek,
-       {"--parallelism.expert_parallel_degree=2", "--training.local_batch_size=4",
-        "--parallelism.overlapped_microbatches=2", "--parallelism.fsdp_reshard_after_forward=never",
-        "--parallelism.fsdp_gradient_sync=step"},
-       "nodes/edges 360/414 695/764 502/545 127/129, 83 calls and 0 waits a step"},
+       {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_combine=alltoall",
+        "--training.local_batch_size=4", "--parallelism.overlapped_microbatches=2",
+        "--parallelism.fsdp_reshard_after_forward=never", "--parallelism.fsdp_gradient_sync=step"},
+       "nodes/edges 365/419 705/774 507/550 127/129, 83 calls and 0 waits a step"},
       // A rank of a pipeline records the bodies of its own stages, once for each slot.
       {"Llama 3, pipeline over 2, FSDP over 2, validation",
        4,
