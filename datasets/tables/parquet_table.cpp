@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::int64_t kBatchRows = 256;
 constexpr std::int64_t kReadBytes = std::int64_t{1} << 18;
+constexpr const char* kEncrypted =
+    "is encrypted, and keys are not read. Write the table without encryption, and name that file";
 
 parquet::ReaderProperties reader_properties(ArrowFile& file) {
   parquet::ReaderProperties properties(file.pool());
@@ -93,6 +95,7 @@ class ParquetTable final : public TextTable {
     } catch (const std::exception& error) {
       column_.reset();  // an error ends the column reader
       file_->rethrow();
+      if (metadata_->is_encryption_algorithm_set()) throw UnreadableTable(kEncrypted);
       throw std::runtime_error(
           fmt::format("row group {} of {}: {}", group, metadata_->num_row_groups(), error.what()));
     }
@@ -170,6 +173,9 @@ class ParquetTable final : public TextTable {
 }  // namespace
 
 std::unique_ptr<TextTable> open_parquet(std::shared_ptr<ArrowFile> file, std::string_view text_key) {
+  constexpr std::string_view kEncryptedFooter = "PARE";
+  const auto head = checked(file->ReadAt(0, std::ssize(kEncryptedFooter)));
+  if (std::string_view(*head) == kEncryptedFooter) throw UnreadableTable(kEncrypted);
   return std::make_unique<ParquetTable>(std::move(file), text_key);
 }
 

@@ -42,8 +42,8 @@ class TextTable {
 };
 
 // Opens the table and finds its column `text_key`. Throws Error(data) naming the file when it is
-// damaged, has no such column, or the column is not text; when the program was built without Arrow,
-// or its libraries cannot be loaded. FileError when the file cannot be read.
+// damaged or encrypted, has no such column, or the column is not text; when the program was built
+// without Arrow, or its libraries cannot be loaded. FileError when the file cannot be read.
 std::unique_ptr<TextTable> open_table(const std::string& path, std::string_view text_key);
 
 // The bytes of a table, as librondo_arrow.so reads them. May throw any exception.

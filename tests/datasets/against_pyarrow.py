@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 
 RONDO = sys.argv[1]
 ROWS = 3000
@@ -74,6 +75,23 @@ def write_file(table, path, batch, **options):
 def table_of(texts, kind):
     column = pa.array(texts, kind)
     return pa.table({"id": pa.array(range(len(texts))), "text": column, "tags": pa.array([["a", "b"]] * len(texts))})
+
+
+class PlainKeys(encryption.KmsClient):
+    """Wraps a key as its hexadecimal digits."""
+
+    def __init__(self, configuration):
+        encryption.KmsClient.__init__(self)
+
+    def wrap_key(self, key, name):
+        return key.hex().encode()
+
+
+def write_encrypted(table, path, **options):
+    properties = encryption.CryptoFactory(PlainKeys).file_encryption_properties(
+        encryption.KmsConnectionConfig(), encryption.EncryptionConfiguration(footer_key="footer", **options))
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as out:
+        out.write_table(table)
 
 
 def main(folder):
@@ -153,6 +171,12 @@ def main(folder):
         result = tokenize(path, folder / "no.tokens", "--text-key", key)
         if result.returncode != 4 or not any(word in result.stderr for word in words):
             fails(f"the column {key} must be refused", result)
+    encrypted = folder / "encrypted.parquet"
+    for is_plain in True, False:
+        write_encrypted(strings, encrypted, column_keys={"column": ["text"]}, plaintext_footer=is_plain)
+        result = tokenize(encrypted, folder / "no.tokens")
+        if result.returncode != 4 or f"{encrypted}: is encrypted, and keys are not read" not in result.stderr:
+            fails("an encrypted column must be refused as encrypted", result)
     result = tokenize(folder / "table", folder / "no.tokens", "--text-key", "content")
     row = texts.index(None) + 1
     if result.returncode != 4 or f'{path}:{row}: the column "content" is null' not in result.stderr:

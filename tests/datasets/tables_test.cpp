@@ -132,6 +132,14 @@ TEST_CASE("a column that is missing or no text is refused with those that are te
   }
 }
 
+TEST_CASE("an encrypted footer of Parquet is refused as encrypted, not as damaged") {
+  const TempFolder folder;
+  const std::string path = folder.write("a.parquet", "PARE" + std::string(200, 'x') + "PARE");
+  CHECK(open_error(path) ==
+        path +
+            ": is encrypted, and keys are not read. Write the table without encryption, and name that file");
+}
+
 TEST_CASE("a truncated or damaged table is an error that names it") {
   const TempFolder folder;
   for (const std::string& name : tables()) {
