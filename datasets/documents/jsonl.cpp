@@ -96,7 +96,7 @@ class Reader {
         fail("unknown escape in a string");
     }
     const char32_t first = four_hex();
-    if (first < 0xd800 || first > 0xdfff) return first;
+    if (first < 0xd800 || first > 0xdfff || skips_) return first;
     if (first > 0xdbff || !accept('\\') || !accept('u')) fail("half a surrogate pair");
     const char32_t second = four_hex();
     if (second < 0xdc00 || second > 0xdfff) fail("half a surrogate pair");
@@ -111,7 +111,9 @@ class Reader {
       case '[':
         return skip_array(depth);
       case '"':
+        skips_ = true;
         string("before a string");
+        skips_ = false;
         return;
       case 't':
         return literal("true");
@@ -196,6 +198,7 @@ class Reader {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  bool skips_ = false;  // the string is not used, so it may have half a surrogate pair
 };
 
 constexpr std::size_t kLongestWord = 8;  // an error is at the beginning of a word that is cut

@@ -1,5 +1,6 @@
 // Finds the text in one line of JSONL and undoes its escapes. RFC 8259, except that bytes above 127
-// in strings need not be UTF-8, and NaN, Infinity and -Infinity are values, as Python writes them.
+// in strings need not be UTF-8, and what Python writes in other fields is accepted: NaN, Infinity,
+// -Infinity and halves of surrogate pairs.
 // Validates the whole line and builds no tree.
 #pragma once
 
