@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <utility>
 
 #include "datasets/documents/text_file.h"
 #include "support/error.h"
+#include "support/files/file.h"
 #include "support/files/file_error.h"
 
 namespace rondo {
@@ -72,6 +74,15 @@ bool is_cached_map(const SourceFile& file) {
          std::filesystem::exists(path.parent_path() / "state.json", ignored);
 }
 
+// Returns the bytes of the file that a pointer of Git LFS stands for.
+std::int64_t pointed_bytes(const std::string& path) {
+  constexpr std::int64_t kMaxPointerBytes = 4096;
+  constexpr std::string_view kSize = "\nsize ";
+  const std::string text = read_file(path, kMaxPointerBytes, FileUse::data);
+  const std::size_t size = text.find(kSize);
+  return size == text.npos ? 0 : std::strtoll(text.c_str() + size + kSize.size(), nullptr, 10);
+}
+
 class EntryFiles {
  public:
   EntryFiles(std::string_view entry, std::string_view text_key, SelectedFiles& selected)
@@ -118,7 +129,9 @@ class EntryFiles {
         left_out_["empty"].add(file.id, 0);
         continue;
       }
-      if (is_data(format)) data_[name_of(format)].add(file.path, info.st_size);
+      if (is_data(format))
+        data_[name_of(format)].add(file.path,
+                                   format == FileFormat::git_lfs ? pointed_bytes(file.path) : info.st_size);
       if (format == FileFormat::binary) binary_.add(file.path, info.st_size);
       if (format == FileFormat::text && !is_companion(file.path)) text_.add(file.path, info.st_size);
       if (format == FileFormat::json) json_.add(file.path, info.st_size);

@@ -9,7 +9,7 @@
 //   is a document, CSV and JSON too, which the notes say, and JSON lines and token files in it are
 //   read as such. README, LICENSE and the like do not count as text here. JSON without documents
 //   counts as data if there is no other.
-// - An empty file is of no data format.
+// - An empty file is of no data format. A pointer of Git LFS has the bytes of its file.
 // - Binary files that are more than half of the bytes are an error.
 #pragma once
 

@@ -14,14 +14,12 @@
 
 #include "checkpoint/safetensors/format.h"
 #include "support/error.h"
+#include "support/files/hub_advice.h"
 
 namespace rondo::safetensors {
 namespace {
 
 using Json = nlohmann::json;
-
-// A clone without Git LFS has such a text in place of each large file.
-constexpr std::string_view kGitLfsPointer = "version https://git-lfs.github.com/spec/";
 
 // The callbacks of nlohmann's parser. Returning `false` ends the parse, with the reason
 // in problem().
@@ -212,8 +210,7 @@ Header parse_header(std::span<const std::byte> head, const std::string& file, st
     refuse(rule, "it is damaged or not complete, so fetch or write it again");
   };
   if (std::string_view(reinterpret_cast<const char*>(head.data()), head.size()).starts_with(kGitLfsPointer))
-    throw Error(ExitCode::checkpoint,
-                file + ": is the pointer of Git LFS and not the file; fetch the file with `git lfs pull`");
+    throw Error(ExitCode::checkpoint, fmt::format("{}: {}", file, kGitLfsAdvice));
   if (file_bytes < 8)
     fail_length(fmt::format("it has {} bytes, but the length of the header takes 8", file_bytes));
   std::uint64_t length = 0;

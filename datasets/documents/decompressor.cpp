@@ -74,7 +74,9 @@ class Zstd final : public Decompressor {
     const std::size_t left = ZSTD_decompressStream(stream_, &to, &from);
     if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
     if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
-      throw std::length_error("a frame needs a window above 2 GiB, the most that is read");
+      throw UnreadableFrame("a frame needs a window above 2 GiB, the most that is read");
+    if (ZSTD_getErrorCode(left) == ZSTD_error_dictionary_wrong)
+      throw UnreadableFrame("a frame needs the dictionary of its compression, which is not read");
     if (ZSTD_isError(left)) throw std::runtime_error(ZSTD_getErrorName(left));
     if (from.pos > 0 || to.pos > 0) may_end_ = left == 0;
     return {from.pos, to.pos};
@@ -112,9 +114,18 @@ using Zstd = Missing;
 
 }  // namespace
 
+bool is_gzip(std::string_view head) { return head.starts_with("\x1f\x8b\x08"); }
+
+bool is_zstd(std::string_view head) {
+  const bool is_skippable = head.substr(std::min<std::size_t>(1, head.size())).starts_with("\x2a\x4d\x18") &&
+                            (head[0] & 0xF0) == 0x50;  // a frame of other data, before those of text
+  return is_skippable || head.starts_with("\x28\xb5\x2f\xfd");
+}
+
 std::unique_ptr<Decompressor> make_decompressor(const std::string& path, std::string_view head) {
-  const bool gzip = head.starts_with("\x1f\x8b\x08"), zstd = head.starts_with("\x28\xb5\x2f\xfd");
-  if (gzip || (!zstd && has_suffix(path, ".gz"))) return make_of_kind<Gzip>(path, "zlib", "zlib1g-dev");
+  const bool zstd = is_zstd(head);
+  if (is_gzip(head) || (!zstd && has_suffix(path, ".gz")))
+    return make_of_kind<Gzip>(path, "zlib", "zlib1g-dev");
   if (zstd || has_suffix(path, ".zst") || has_suffix(path, ".zstd"))
     return make_of_kind<Zstd>(path, "libzstd", "libzstd-dev");
   return nullptr;

@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 }
 
 bool is_unfinished(std::string_view name) {
-  for (const std::string_view suffix : {".incomplete", ".tmp", ".part", ".swp", ".lock", ".bak", "~"})
+  for (const std::string_view suffix :
+       {".incomplete", ".tmp", ".part", ".partial", ".crdownload", ".filepart", ".swp", ".lock", ".bak", "~"})
     if (has_suffix(name, suffix)) return true;
   return false;
 }

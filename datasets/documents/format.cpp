@@ -14,6 +14,7 @@
 #include "datasets/documents/jsonl.h"
 #include "datasets/documents/text_file.h"
 #include "support/error.h"
+#include "support/files/hub_advice.h"
 #include "support/files/input_file.h"
 
 namespace rondo {
@@ -44,6 +45,7 @@ constexpr std::array kSignatures = {
                  "7zXZ\0"sv},
     SignatureRow{FileFormat::zip, 0, "PK\x03\x04"},
     SignatureRow{FileFormat::tar, 257, "ustar"},
+    SignatureRow{FileFormat::git_lfs, 0, kGitLfsPointer},
     SignatureRow{FileFormat::utf32, 0, "\xff\xfe\0\0"sv},
     SignatureRow{FileFormat::utf32, 0, "\0\0\xfe\xff"sv},
     SignatureRow{FileFormat::utf16, 0, "\xff\xfe"},
@@ -68,7 +70,7 @@ struct FormatRow {
   FileFormat format;
   const char* name;
   // The next action. {0}: the path, {1}: the path without its suffix, {2}: the text key, {3}: the
-  // argument of Python's csv that a TSV needs.
+  // argument of Python's csv that a TSV needs, {4}: the suffix, or ".txt".
   const char* action = "";
 };
 constexpr const char* kConvertTable =
@@ -102,18 +104,20 @@ constexpr std::array kDescriptions = {
     FormatRow{FileFormat::bzip2, "bzip2", "Unpack it: `bzip2 -dk '{0}'`, or compress it by gzip or zstd"},
     FormatRow{FileFormat::zip, "zip archive", "Unpack it: `unzip '{0}'`, and name what it holds"},
     FormatRow{FileFormat::tar, "tar archive", "Unpack it: `tar -xf '{0}'`, and name what it holds"},
+    FormatRow{FileFormat::git_lfs, "a pointer of Git LFS",
+              "Fetch the file that it stands for: `git lfs pull`"},
     FormatRow{FileFormat::utf16, "UTF-16 text",
-              "Convert it: `iconv -f UTF-16 -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-16 -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::utf16_le, "UTF-16 text without a byte order mark",
-              "Convert it: `iconv -f UTF-16LE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-16LE -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::utf16_be, "UTF-16 text without a byte order mark",
-              "Convert it: `iconv -f UTF-16BE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-16BE -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::utf32, "UTF-32 text",
-              "Convert it: `iconv -f UTF-32 -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-32 -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::utf32_le, "UTF-32 text without a byte order mark",
-              "Convert it: `iconv -f UTF-32LE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-32LE -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::utf32_be, "UTF-32 text without a byte order mark",
-              "Convert it: `iconv -f UTF-32BE -t UTF-8 '{0}' > '{1}.utf8.txt'`"},
+              "Convert it: `iconv -f UTF-32BE -t UTF-8 '{0}' > '{1}.utf8{4}'`"},
     FormatRow{FileFormat::binary, "binary", "Text has no NUL byte in its first 8 KiB"},
 };
 
@@ -277,31 +281,35 @@ Recognised recognise(const std::string& path, std::string_view text_key) {
   // One read for a small file: more bytes than it has would take another, to find its end.
   const auto size = static_cast<std::size_t>(file.size());
   std::string head = read_head(file, std::min(size, kFormatHeadBytes));
-  if (make_decompressor(path, head) != nullptr) {
+  if (head.starts_with(kGitLfsPointer)) return {FileFormat::git_lfs};  // whatever its name is
+  const std::string_view name = without_compression(path);
+  if (size > 0 && make_decompressor(path, head) != nullptr) {
     TextFile text(path, true);
     const std::string start = read_head(text, kFormatLineBytes);
-    const bool whole = start.size() < kFormatLineBytes;
-    return {recognise_head(start, whole, without_compression(path), text_key), true};
+    return {recognise_head(start, start.size() < kFormatLineBytes, name, text_key), true};
   }
   const bool may_be_json =
       has_suffix(path, ".json") || without_space(head).find('{') < 4;  // after a byte order mark, or '['
   if (may_be_json && head.size() < size) head = read_head(file, std::min(size, kFormatLineBytes));
-  return {recognise_head(head, head.size() == size, path, text_key), false};
+  return {recognise_head(head, head.size() == size, name, text_key), false};
 }
 
 void refuse(const std::string& path, const Recognised& file, std::string_view text_key) {
   const FormatRow& row = description_of(file.format);
   const bool headerless =
       file.format == FileFormat::binary && (has_suffix(path, ".bin") || has_suffix(path, ".npy"));
-  const std::string plain(without_compression(path));
+  const bool unpacks = file.format == FileFormat::tar;  // the command itself
+  const std::string plain(unpacks ? std::string_view(path) : without_compression(path));
   const std::size_t dot = plain.rfind('.');
   const bool has_dot = dot != std::string::npos && plain.find('/', dot) == std::string::npos;
-  throw Error(ExitCode::data,
-              fmt::format("{}: {} is not supported{}. {}", path, row.name,
-                          file.compressed ? fmt::format(" here. Unpack it to {} first", plain) : "",
-                          fmt::format(fmt::runtime(headerless ? kHeaderless : row.action), plain,
-                                      has_dot ? plain.substr(0, dot) : plain, text_key,
-                                      file.format == FileFormat::tsv ? ", delimiter='\\t'" : "")));
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: {} is not supported{}. {}", path, row.name,
+                  file.compressed && !unpacks ? fmt::format(" here. Unpack it to {} first", plain) : "",
+                  fmt::format(fmt::runtime(headerless ? kHeaderless : row.action), plain,
+                              has_dot ? plain.substr(0, dot) : plain, text_key,
+                              file.format == FileFormat::tsv ? ", delimiter='\\t'" : "",
+                              has_dot ? plain.substr(dot) : ".txt")));
 }
 
 }  // namespace rondo

@@ -38,7 +38,8 @@ enum class FileFormat {
   bzip2,
   zip,
   tar,
-  utf16,  // with a byte order mark
+  git_lfs,  // a pointer to the file
+  utf16,    // with a byte order mark
   utf16_le,
   utf16_be,
   utf32,

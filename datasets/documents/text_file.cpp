@@ -34,11 +34,13 @@ void TextFile::fail(const std::string& what) const {
   throw Error(ExitCode::data, fmt::format("{}: {}. Fetch or compress the file again", path_, what));
 }
 
-std::unique_ptr<Decompressor> TextFile::new_decompressor() const {
+std::string TextFile::head() const {
   std::string head(4, '\0');
   head.resize(file_.read_some_at(0, std::as_writable_bytes(std::span(head))));
-  return make_decompressor(path_, head);
+  return head;
 }
+
+std::unique_ptr<Decompressor> TextFile::new_decompressor() const { return make_decompressor(path_, head()); }
 
 void TextFile::rewind() {
   decompressor_ = new_decompressor();
@@ -58,9 +60,14 @@ std::size_t TextFile::read_next(std::span<std::byte> out) {
     Decompressor::Progress step;
     try {
       step = decompressor_->run(unread_, out.subspan(bytes_read));
-    } catch (const std::length_error& error) {
+    } catch (const UnreadableFrame& error) {
       fail(error.what());
     } catch (const std::runtime_error& error) {
+      if (!is_gzip(head()) && !is_zstd(head()))
+        throw Error(ExitCode::data,
+                    fmt::format("{}: has the name of a compressed file, but does not begin like one. Rename "
+                                "it if it is not compressed, or fetch it again",
+                                path_));
       fail(fmt::format("is damaged before byte {}: {}", file_at_, error.what()));
     }
     if (step.consumed == 0 && step.produced == 0) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,11 @@ namespace rondo {
 // Returns "a.jsonl" for "a.jsonl.gz" and "a.jsonl.GZ", and other names unchanged.
 std::string_view without_compression(std::string_view name);
 
+// An intact file that cannot be decompressed here.
+struct UnreadableFrame : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // One compression format. It sees bytes, not files.
 class Decompressor {
  public:
@@ -33,11 +39,14 @@ class Decompressor {
     std::size_t consumed = 0, produced = 0;
   };
   // Decompresses from `in` to `out` until either is exhausted. Throws std::runtime_error with the
-  // reason when the bytes are damaged.
+  // reason when the bytes are damaged, and UnreadableFrame.
   virtual Progress run(std::span<const std::byte> in, std::span<std::byte> out) = 0;
   // Returns true when the file may end after the bytes so far.
   virtual bool may_end() const = 0;
 };
+// Returns whether a file that begins with `head` is compressed.
+bool is_gzip(std::string_view head);
+bool is_zstd(std::string_view head);
 // Returns the decompressor for a file that begins with `head`; nullptr for an uncompressed file. A
 // name that promises a format decides if the head is of neither.
 std::unique_ptr<Decompressor> make_decompressor(const std::string& path, std::string_view head);
@@ -53,6 +62,7 @@ class TextFile {
   std::size_t read_some_at(std::int64_t offset, std::span<std::byte> out);
 
  private:
+  std::string head() const;  // four bytes
   std::unique_ptr<Decompressor> new_decompressor() const;
   void rewind();
   std::size_t read_next(std::span<std::byte> out);

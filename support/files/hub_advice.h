@@ -1,13 +1,20 @@
-// Advice about paths that may be meant as repositories of the Hugging Face Hub.
+// Advice about paths that may be meant as repositories of the Hugging Face Hub, and about their
+// clones.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace rondo {
 
 // Returns "; nothing is fetched from ..." with the command that fetches it, for a path such as
 // "meta-llama/Llama-3.2-1B" whose folder does not exist. Returns "" for any other path.
 std::string hub_advice(const std::filesystem::path& path);
+
+// A clone without Git LFS has a text that begins so in place of each large file.
+inline constexpr std::string_view kGitLfsPointer = "version https://git-lfs.github.com/spec/";
+inline constexpr const char* kGitLfsAdvice =
+    "is the pointer of Git LFS and not the file; fetch the file with `git lfs pull`";
 
 }  // namespace rondo

@@ -78,6 +78,7 @@ TEST_CASE("binary formats are known by their first bytes, under any name") {
   CHECK(format_of("PK\x03\x04\x14\0"sv) == FileFormat::zip);
   CHECK(format_of(std::string(257, 'a') + "ustar" + std::string(250, '\0')) == FileFormat::tar);
   CHECK(format_of("\0\1\2"sv, "train.bin") == FileFormat::binary);
+  CHECK(format_of("version https://git-lfs.github.com/spec/v1\n", "a.parquet") == FileFormat::git_lfs);
 }
 
 TEST_CASE("UTF-16 and UTF-32 are known by a byte order mark, or by ASCII characters") {
@@ -165,6 +166,10 @@ TEST_CASE("a refusal names file, format and the command that converts it") {
   CHECK_THAT(
       refusal("a.json", FileFormat::json),
       ContainsSubstring("an object like {\"text\": \"...\"}; training.text_key, or --text-key, names"));
+  CHECK_THAT(refusal("d/a.csv", FileFormat::utf16), ContainsSubstring("'d/a.csv' > 'd/a.utf8.csv'`"));
+  CHECK_THAT(refusal("d.d/a", FileFormat::utf16), ContainsSubstring("'d.d/a' > 'd.d/a.utf8.txt'`"));
+  CHECK(refusal("a.tar.gz", FileFormat::tar, true) ==
+        "a.tar.gz: tar archive is not supported. Unpack it: `tar -xf 'a.tar.gz'`, and name what it holds");
   CHECK_THAT(refusal("a.xz", FileFormat::xz), ContainsSubstring("`xz -dk 'a.xz'`"));
   CHECK_THAT(refusal("train.bin", FileFormat::binary), ContainsSubstring("nanoGPT"));
   CHECK_THAT(refusal("part.NPY", FileFormat::binary), ContainsSubstring("OLMo"));

@@ -23,6 +23,8 @@ const Documents kThreeTokens = {{256, 'h', 'e', 'l', 'l', 'o', 257},
                                 {256, 'w', 'o', 'r', 'l', 'd', 257},
                                 {256, 'a', 'g', 'a', 'i', 'n', 257}};
 
+const std::string kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1500\n";
+
 Names ids(const SelectedFiles& selected) {
   Names names;
   for (const SourceFile& file : selected.files) names.push_back(file.id);
@@ -84,8 +86,8 @@ TEST_CASE("files beside one data format are left out and counted by kind") {
   folder.write("d/names.txt", "a b");
   folder.write("d/.gitattributes", "x");
   folder.write("d/image.png", std::string("\x89PNG\0", 5));
-  for (const char* name :
-       {"rest.jsonl.incomplete", "x.jsonl.tmp", "x.lock", "x.jsonl~", "x.BAK", "x.part", "x.swp"})
+  for (const char* name : {"rest.jsonl.incomplete", "x.jsonl.tmp", "x.lock", "x.jsonl~", "x.BAK", "x.part",
+                           "x.swp", "x.jsonl.partial", "x.crdownload", "x.filepart"})
     folder.write(std::string("d/") + name, kThree);
   CHECK(documents(folder, folder.path("d")) == kThreeTokens);
   const SelectedFiles selected = select_files(folder.path("d"), "text");
@@ -95,7 +97,7 @@ TEST_CASE("files beside one data format are left out and counted by kind") {
   CHECK(selected.notes ==
         Names{folder.path("d") +
               ": files read: 1; left out: 1 JSON (dataset_infos.json), 1 binary (image.png), 5 "
-              "text (the first is LICENSE), 7 unfinished (the first is rest.jsonl.incomplete)"});
+              "text (the first is LICENSE), 10 unfinished (the first is rest.jsonl.incomplete)"});
   CHECK(open_source(folder.path("d"), ByteTokenizer())->counts().notes == selected.notes);
 }
 
@@ -150,11 +152,11 @@ TEST_CASE("the glob that a mixed folder is refused with names files that are rea
 TEST_CASE("an empty file is of no data format, whatever its name is") {
   const TempFolder folder;
   folder.write("d/data.jsonl", kThree);
-  for (const char* name : {"a.csv", "b.parquet", "c.tokens", "d.packed", "e.json"})
+  for (const char* name : {"a.csv", "b.parquet", "c.tokens", "d.packed", "e.json", "f.jsonl.gz"})
     folder.write(std::string("d/") + name, "");
   CHECK(documents(folder, folder.path("d")) == kThreeTokens);
   CHECK(select_files(folder.path("d"), "text").notes ==
-        Names{folder.path("d") + ": files read: 1; left out: 3 empty (the first is b.parquet), 2 text (the "
+        Names{folder.path("d") + ": files read: 1; left out: 4 empty (the first is b.parquet), 2 text (the "
                                  "first is a.csv)"});
   folder.write("t/a.txt", "text");
   folder.write("t/b.parquet", "");
@@ -231,6 +233,8 @@ TEST_CASE("every format that is not read is refused by its name, in a folder and
       {"i.txt", std::string("\xff\xfeh\0", 4)},
       {"j.json", "{\n \"rows\": []}\n"},
       {"k.json", "{\"content\": \"the text\"}\n"},
+      {"l.parquet", kPointer},
+      {"m.jsonl.gz", kPointer},
   };
   for (const auto& [name, contents] : inputs) {
     CAPTURE(name);
@@ -244,6 +248,17 @@ TEST_CASE("every format that is not read is refused by its name, in a folder and
              ContainsSubstring("lines.json:1:1: the object has no field \"text\""));
   CHECK(documents(folder, folder.path("lines.json"), {.text_key = "content"}) ==
         Documents{{256, 'a', 257}, {256, 'b', 257}});
+}
+
+TEST_CASE("a pointer of Git LFS counts as the file that it stands for, beside text") {
+  const TempFolder folder;
+  folder.write("d/a.txt", std::string(2000, 't'));
+  folder.write("d/picture.png", kPointer);
+  CHECK(ids(folder.path("d")) == Names{"a.txt"});
+  folder.write("d/a.txt", std::string(1000, 't'));
+  CHECK(refusal(folder.path("d")) ==
+        folder.path("d/picture.png") +
+            ": a pointer of Git LFS is not supported. Fetch the file that it stands for: `git lfs pull`");
 }
 
 TEST_CASE("a compressed token file is refused with what to do") {

@@ -83,7 +83,7 @@ TEST_CASE("a truncated or damaged compressed file is an error that names it, nev
     }
     CHECK(refused > 300);
     CHECK_THAT(data_error([&] { whole(folder.write(name, "plain text, " + some_text(50))); }),
-               ContainsSubstring("is damaged before byte"));
+               ContainsSubstring(name + ": has the name of a compressed file, but does not begin like one"));
   }
 }
 
@@ -164,6 +164,23 @@ TEST_CASE("a frame of Zstandard that claims a terabyte is refused for its window
                                    header + "\0\xff"s + block})                       // largest window
     CHECK_THROWS_WITH(whole(folder.write("a.zst", frame)),
                       ContainsSubstring("a.zst: a frame needs a window above 2 GiB, the most that is read"));
+}
+
+TEST_CASE("a frame of other data may be before the frames of text, in a file with any name") {
+  using namespace std::string_literals;
+  const TempFolder folder;
+  for (const char* name : {"a", "a.zst"})
+    CHECK(whole(folder.write(name, "\x5f\x2a\x4d\x18\x02\0\0\0xy"s + compressors().back().compress("one"))) ==
+          "one");
+}
+
+TEST_CASE("a frame that was compressed with a dictionary is refused for it, not as damaged") {
+  using namespace std::string_literals;
+  const TempFolder folder;
+  const std::string frame = "\x28\xb5\x2f\xfd\x21\x07\x03\x19\0\0one"s;  // of dictionary 7
+  CHECK_THROWS_WITH(
+      whole(folder.write("a.zst", frame)),
+      ContainsSubstring("a.zst: a frame needs the dictionary of its compression, which is not read"));
 }
 #endif
 
