@@ -28,6 +28,8 @@ void take_rope_object(const JsonView& rope, const RopeScaling& scaling, const Fi
   inner.take_size("rope_theta", fields, "rope_theta", sizes);
   const auto older = inner.take("type"), newer = inner.take("rope_type");
   const auto& type = newer ? newer : older;
+  if (newer && older && newer->raw() != older->raw())  // transformers 4 reads the older, 5 the newer
+    newer->refuse("must be the same as type = " + older->raw().dump() + "; remove the wrong one");
   if (!type) {
     inner.require("rope_type");
   } else if (scaling.type != nullptr && type->raw() == scaling.type) {

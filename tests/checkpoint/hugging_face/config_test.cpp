@@ -180,6 +180,9 @@ TEST_CASE("other rotations are refused") {
   refused({{"rope_type", "yarn"}, {"factor", 4.0}},
           "rope_scaling.rope_type = \"yarn\": not in this version; default and llama3 are");
   refused({{"type", "linear"}, {"factor", 4.0}}, "rope_scaling.type = \"linear\"");
+  refused(
+      {{"type", "linear"}, {"rope_type", "default"}},
+      "rope_scaling.rope_type = \"default\": must be the same as type = \"linear\"; remove the wrong one");
   refused({{"factor", 4.0}}, "rope_scaling.rope_type is missing");
   refused({{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling.low_freq_factor is missing");
   refused({{"rope_type", "default"}, {"mscale", 2}}, "rope_scaling.mscale = 2: no field of this rope_type");
