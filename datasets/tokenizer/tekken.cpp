@@ -84,6 +84,16 @@ RankedTokens read_tokens(const JsonView& vocab, std::size_t count) {
   return tokens;
 }
 
+// Patterns are read as Oniguruma reads them. Refuses what means something else to tiktoken.
+void check_pattern(const JsonView& pattern) {
+  constexpr std::string_view kEndsOfIntervals = "0123456789,";
+  const std::string& text = pattern.text();
+  bool differs = text.find('$') != text.npos || text.find("\\b") != text.npos;
+  for (std::size_t at = text.find("}+"); at != text.npos; at = text.find("}+", at + 1))
+    differs |= at > 0 && kEndsOfIntervals.find(text[at - 1]) != kEndsOfIntervals.npos;
+  if (differs) pattern.refuse("has $, \\b or {n}+, which are not supported in a tekken.json");
+}
+
 }  // namespace
 
 bool is_tekken(const nlohmann::json& document) {
@@ -98,6 +108,7 @@ Vocabulary read_tekken(const JsonView& root, TokenizerFile& file, FormatEnds& en
   const auto size = static_cast<std::int32_t>(config.at("default_vocab_size").integer(1, kMaxId));
   const auto special = static_cast<std::int32_t>(config.at("default_num_special_tokens").integer(0, size));
   const std::string& pattern = config.at("pattern").text();
+  check_pattern(config.at("pattern"));
   if (!problems.empty()) return ids;
   const RankedTokens tokens = read_tokens(root.at("vocab"), static_cast<std::size_t>(size - special));
   if (!problems.empty()) return ids;

@@ -34,6 +34,7 @@ class Rewriter {
 
   std::string run() {
     while (at_ < pattern_.size()) {
+      if (std::string_view("*+?{").find(peek()) == std::string_view::npos) repeated_ = out_.size();
       if (caseless())
         caseless_item();
       else
@@ -44,7 +45,7 @@ class Rewriter {
   }
 
  private:
-  bool caseless() const { return !groups_.empty() && groups_.back(); }
+  bool caseless() const { return !groups_.empty() && groups_.back().caseless; }
   std::string_view rest() const { return pattern_.substr(at_); }
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0';
@@ -70,15 +71,16 @@ class Rewriter {
       case '(':
         return open_group();
       case ')':
-        if (!groups_.empty()) groups_.pop_back();
-        return copy(1);
+        return close_group();
       case '{':
         return interval();
       case '.':
         out_ += "[^\\n]", ++at_;
         return;
-      case '^':
       case '$':
+        out_ += "(?![^\\n])", ++at_;  // at the end of a line
+        return;
+      case '^':
         refuse(1, "is not supported");
       default:
         return copy(utf8_length(rest()));
@@ -89,10 +91,7 @@ class Rewriter {
   // ff, fi, fl. They are refused.
   void caseless_item() {
     const char c = peek(), next = peek(1);
-    if (c == ')') {
-      groups_.pop_back();
-      return copy(1);
-    }
+    if (c == ')') return close_group();
     if (c == '[') return caseless_class();
     if (!is_letter(c) && c != '\'' && c != '|')
       refuse(1, "is not supported in a case-insensitive group, which may have ASCII letters, ' and |");
@@ -116,11 +115,19 @@ class Rewriter {
   void open_group() {
     for (const std::string_view opening : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:"}) {
       if (!rest().starts_with(opening)) continue;
-      groups_.push_back(opening == "(?i:");
+      groups_.push_back({opening == "(?i:", out_.size()});
       return copy(opening.size());
     }
     if (peek(1) == '?' || peek(1) == '*') refuse(4, "is not supported");
-    groups_.push_back(false);
+    groups_.push_back({false, out_.size()});
+    copy(1);
+  }
+
+  void close_group() {
+    if (!groups_.empty()) {
+      repeated_ = groups_.back().begin;
+      groups_.pop_back();
+    }
     copy(1);
   }
 
@@ -134,8 +141,12 @@ class Rewriter {
     }
     if (i == 1 || peek(i) != '}') refuse(i + 1, "is not supported; write a literal brace as \\{");
     ++i;
-    if (peek(i) == '+' || (peek(i) == '?' && !comma)) refuse(i + 1, "is not supported");
+    const bool repeats = peek(i) == '+';  // (?:x{1,3})+, where PCRE2 reads a possessive repeat
+    if ((repeats && (peek(i + 1) == '+' || peek(i + 1) == '?')) || (peek(i) == '?' && !comma))
+      refuse(i + 1, "is not supported");
+    if (repeats) out_.insert(repeated_, "(?:");
     copy(i);
+    if (repeats) out_ += ")+", ++at_;
   }
 
   static CodePointSet property(std::string_view name) {
@@ -204,7 +215,19 @@ class Rewriter {
     return character;
   }
 
+  // Oniguruma's words are those of Rust without the joiners, and with the superscripts and
+  // fractions of Latin-1.
+  void word_boundary() {
+    const CodePointSet joiners = {{0x200C, 0x200D}};
+    const CodePointSet latin = {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}};
+    const std::string word =
+        "[" + class_text(unite(intersect(unicode_set("words"), complement(joiners)), latin)) + "]";
+    out_ += fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", word);
+    at_ += 2;
+  }
+
   void escape() {
+    if (peek(1) == 'b') return word_boundary();
     CodePointSet set;
     if (set_escape(set)) {
       out_ += "[" + class_text(set) + "]";
@@ -299,8 +322,13 @@ class Rewriter {
   const std::string& place_;
   std::size_t at_ = 0;
   std::string out_;
-  int depth_ = 0;             // of open classes
-  std::vector<bool> groups_;  // open groups: whether each is case-insensitive
+  struct OpenGroup {
+    bool caseless;      // case-insensitive
+    std::size_t begin;  // in out_
+  };
+  int depth_ = 0;                  // of open classes
+  std::size_t repeated_ = 0;       // in out_: the item that a quantifier here would repeat
+  std::vector<OpenGroup> groups_;  // those that are open
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 //
 // Unicode classes become lists of code points (unicode.h). What both engines read equally is
 // copied. Classes, with nested ones and intersections (&&), become one list.
-// What they silently read differently is refused: \w \b \h ^ $ {,n} {n}+. In case-insensitive
-// groups everything but ASCII letters, classes of them and apostrophes is refused, because
-// Oniguruma folds "ss" with U+00DF.
+// $, \b and {n}+ are written as PCRE2 reads what Oniguruma means. What else they silently read
+// differently is refused: \w \h ^ {,n}. In case-insensitive groups everything but ASCII letters,
+// classes of them and apostrophes is refused, because Oniguruma folds "ss" with U+00DF.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 
-from against_tokenizers import O200K, LLAMA3, code_point_texts, compare, random_texts, source_texts, splits
+from against_tokenizers import O200K, LLAMA3, TIKTOKEN_CL100K, code_point_texts, compare, random_texts, source_texts, splits
 from tokenizers import Regex, Tokenizer, models, trainers
 
 try:
@@ -36,8 +36,6 @@ KIMI = "|".join([
     rf"[^\r\n\p{{L}}\p{{N}}]?{LETTERS[0]}+{LETTERS[1]}*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
 ])
-# Rondo's table writes the same without $ and {1,3}+.
-CL100K = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 TEKKEN = "|".join([
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
@@ -58,7 +56,7 @@ RANKS = {
     "llama3": (LLAMA3, False),
     "kimi_k2": (KIMI, False),
     "o200k": (O200K, False),
-    "cl100k": (CL100K, False),
+    "cl100k": (TIKTOKEN_CL100K, False),  # Rondo's table writes the same without $ and {1,3}+
     "random_ranks": (LLAMA3, True),
     "random_ranks_in_long_words": (r"[^\n]+|\n", True),
     "pattern_that_leaves_out": (r"\p{L}+|\p{N}", False),

@@ -114,6 +114,20 @@ TEST_CASE("a case-insensitive group matches the long s") {
   CHECK(first_match("(?i:a)b", "AB") == "none");
 }
 
+TEST_CASE("a dollar is the end of a line, and a plus after an interval repeats it") {
+  CHECK(first_match("a+$", "aab aa\naaa") == "[aa]");
+  CHECK(first_match(R"(\s++$)", "a  b ") == "[ ]");
+  CHECK(first_match("a{2}+b", "aaaaab") == "[aaaab]");
+  CHECK(first_match("a{1,3}+b", "aaaaab") == "[aaaaab]");
+  CHECK(first_match("c(?:a(b)?){1,2}+c", "cabaabac") == "[cabaabac]");
+}
+
+TEST_CASE("a boundary of words is between a letter, mark, digit or connector and anything else") {
+  CHECK(first_match(R"(\d{1,3}(?=(?:\d{3})*\b))", "x12345678 ") == "[12]");
+  CHECK(first_match(R"(\d{1,3}(?=(?:\d{3})*\b))", "1234x") == "none");
+  CHECK(first_match(R"(1\b.)", "1\u00B2 1\u0301 1_ 1\u24B6 1\u200D") == "[1\u200D]");
+}
+
 TEST_CASE("what the two engines read differently is refused with its name and offset") {
   CHECK_THAT(refusal(R"(a\w)"),
              ContainsSubstring("f.json: at: \"\\w\" at byte 1 of the regular expression is not supported"));
@@ -121,11 +135,11 @@ TEST_CASE("what the two engines read differently is refused with its name and of
              ContainsSubstring("\"\\p{Elvish}\"") && ContainsSubstring("general category"));
   CHECK_THAT(refusal("[a[:digit:]]"), ContainsSubstring("\"[:\" at byte 2"));
   for (const char* pattern :
-       {R"(\W)",   R"(\b)",      R"(\h)",    R"(\R)",     R"(\X)",     R"(\A)",  R"(\z)",   R"(\1)",
-        R"(\x4)",  R"(\p)",      R"(\p{^})", R"(\u12)",   "^a",        "a$",     "a{,2}",   "a{2}+",
-        "a{1,2}+", "a{2}?",      "{",        "(?<n>a)",   "(?i)a",     "(?m:a)", "(?#x)",   "(*UTF)",
-        "[]a]",    "[&&b]",      "[a&&]",    R"([\s-z])", R"([a-\s])", "[ab",    "(?i:ss)", "(?i:sT)",
-        "(?i:é)",  "(?i:[a-c])", "(?i:a+)",  "\\"})
+       {R"(\W)",  R"(\B)",      R"([\b])", R"(\h)",     R"(\R)",     R"(\X)",  R"(\A)",   R"(\z)",
+        R"(\1)",  R"(\x4)",     R"(\p)",   R"(\p{^})",  R"(\u12)",   "^a",     "a{,2}",   "a{1,2}++",
+        "a{2}+?", "a{2}?",      "{",       "(?<n>a)",   "(?i)a",     "(?m:a)", "(?#x)",   "(*UTF)",
+        "[]a]",   "[&&b]",      "[a&&]",   R"([\s-z])", R"([a-\s])", "[ab",    "(?i:ss)", "(?i:sT)",
+        "(?i:é)", "(?i:[a-c])", "(?i:a+)", "\\"})
     CHECK_THAT(refusal(pattern), ContainsSubstring("f.json: at: "));
 }
 

@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 
-from against_tokenizers import (LLAMA3, code_point_texts, compare, ids, random_texts, source_texts, splits)
+from against_tokenizers import (LLAMA3, O200K, TIKTOKEN_CL100K, code_point_texts, compare, ids, random_texts, source_texts, splits)
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as n, pre_tokenizers as p, processors, trainers
 
 SPACE = "\u2581"
@@ -78,6 +78,8 @@ STRUCTURES = {
     "bloom": (None, sequence(p.Split(Regex(BLOOM), "isolated"), byte_level(use_regex=False)), {"round_trip": True}),
     "kimi_k2": (None, splits([Regex(KIMI)]), {"round_trip": True, "ignore_merges": True}),
     "cl100k": (None, splits([Regex(CL100K)]), {"round_trip": True}),
+    "cl100k_as_tiktoken": (None, splits([Regex(TIKTOKEN_CL100K)]), {"round_trip": True}),
+    "tiny_aya": (None, splits([Regex(r"\d{1,3}(?=(?:\d{3})*\b)"), Regex(O200K)]), {"round_trip": True}),
     "bert": (n.Sequence([n.NFD(), n.Lowercase(), n.StripAccents()]), p.BertPreTokenizer(), {"prefix": "##", "unknown": "<unk>"}),
     "nfkd": (n.NFKD(), p.Whitespace(), {"unknown": "<unk>", "fuse": True, "added": STRIPPED}),
     "first_after_strip": (n.Strip(True, False), p.Metaspace(SPACE, "first", True), {"fallback": True}),
