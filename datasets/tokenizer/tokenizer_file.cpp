@@ -32,6 +32,9 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kTokenizerNames = {"tokenizer.json", "tiktoken.model",
                                                              "tokenizer.model", kTekken};
 
+// Older folders name BOS and EOS there.
+constexpr std::string_view kSpecialTokensMap = "special_tokens_map.json";
+
 // Returns the special token that a template puts before a text, "" without one. The first template
 // of a Sequence counts.
 std::string template_bos(const JsonView& processor, int depth) {
@@ -75,14 +78,16 @@ std::optional<std::int32_t> configured_id(const JsonView& config, const std::str
 }
 
 void read_ends(const FormatEnds& ends, const Vocabulary& ids, TokenizerFile& file) {
-  const JsonSource source{(fs::path(file.path).parent_path() / kTokenizerConfig).string()};
-  std::error_code missing;
-  if (fs::exists(source.name, missing)) {
+  for (const std::string_view name : {kTokenizerConfig, kSpecialTokensMap}) {
+    const JsonSource source{(fs::path(file.path).parent_path() / name).string()};
+    std::error_code missing;
+    if (!fs::exists(source.name, missing)) continue;
     const nlohmann::json document = parse_json(read_file(source.name, kMaxFileBytes, FileUse::data), source);
     const JsonView config(document, source);
-    file.bos = configured_id(config, "bos_token", ids, file);
-    file.eos = configured_id(config, "eos_token", ids, file);
-    file.adds_bos = config.flag("add_bos_token", true);
+    if (!file.bos) file.bos = configured_id(config, "bos_token", ids, file);
+    if (!file.eos) file.eos = configured_id(config, "eos_token", ids, file);
+    if (name == kTokenizerConfig) file.adds_bos = config.flag("add_bos_token", true);
+    if (config.find("added_tokens_decoder")) break;  // transformers then reads no other file
   }
   const auto complete = [&](std::optional<std::int32_t>& id, const std::string& token) {
     if (id || token.empty()) return;  // a vocabulary may have an empty token
@@ -210,6 +215,8 @@ TokenizerFile read_tokenizer_file(const std::string& path, std::span<const RankF
                             "(training.tokenizer, --tokenizer){}",
                             file.path, hub_advice(file.path)));
   const std::string text = read_file(file.path, kMaxFileBytes, FileUse::data);
+  if (text.starts_with(kGitLfsPointer))
+    throw Error(ExitCode::data, fmt::format("{}: {}", file.path, kGitLfsAdvice));
   std::vector<std::string> problems;  // the file is named once, before all of them
   FormatEnds ends;
   Vocabulary ids;

@@ -1,7 +1,7 @@
-// Reads the file of a tokenizer, and tokenizer_config.json in the same folder. The content of the
-// file decides its format: tokenizer.json of the Hugging Face package `tokenizers`, version 1.0,
-// ranks of tiktoken (rank_file.h), tekken.json (tekken.h) or a model of SentencePiece
-// (sentencepiece.h).
+// Reads the file of a tokenizer, and BOS and EOS of tokenizer_config.json in the same folder, or of
+// special_tokens_map.json where that one names none. The content of the file decides its format:
+// tokenizer.json of the Hugging Face package `tokenizers`, version 1.0, ranks of tiktoken
+// (rank_file.h), tekken.json (tekken.h) or a model of SentencePiece (sentencepiece.h).
 //
 // Of a tokenizer.json the following is read.
 // Supported are BPE models with their options, the normalizers and pre-tokenizers that
@@ -49,7 +49,7 @@ struct TokenizerFile {
   std::vector<SplitStage> stages;        // of the pre_tokenizer
   bool maps_bytes = false;               // the words are in the alphabet of ByteLevel
   bool adds_space = false;               // decoded text begins with a space that was not in the original
-  std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
+  std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of the files beside it
   bool adds_bos = true;                  // its add_bos_token
   std::uint64_t file_hash = 0;           // XXH3-64 of the file
   std::uint64_t fingerprint = 0;         // hash of everything that determines ids

@@ -57,6 +57,21 @@ TEST_CASE("BOS and EOS come from tokenizer_config.json, as strings or objects") 
   CHECK_THAT(refusal(small_tokenizer(), {{"bos_token", 3}}), ContainsSubstring("must be a string"));
 }
 
+TEST_CASE("special_tokens_map.json names the ends that tokenizer_config.json does not name") {
+  const TempFolder folder;
+  folder.write("tokenizer.json", small_tokenizer().dump());
+  const auto ends = [&](const char* config, const char* map) {
+    folder.write("tokenizer_config.json", config);
+    folder.write("special_tokens_map.json", map);
+    const TokenizerFile file = read_tokenizer_file(folder.path());
+    return std::pair(file.bos.value_or(-1), file.eos.value_or(-1));
+  };
+  const char* map = R"({"bos_token": "hello", "eos_token": {"content": "<|end|>"}})";
+  CHECK(ends("{}", map) == std::pair(259, 261));
+  CHECK(ends(R"({"eos_token": "he", "bos_token": null})", map) == std::pair(259, 256));
+  CHECK(ends(R"({"added_tokens_decoder": {}})", map) == std::pair(-1, -1));
+}
+
 TEST_CASE("without tokenizer_config.json the template of the post_processor names BOS") {
   json document = small_tokenizer();
   document["post_processor"] = llama_processor();
@@ -99,6 +114,13 @@ TEST_CASE("a tokenizer is read from a folder or a file, and anything else is ref
   folder.write("tokenizer.json", "[]");
   CHECK(data_error([&] { load_tokenizer(folder.path()); }) ==
         folder.path("tokenizer.json") + " = []: must be an object");
+}
+
+TEST_CASE("a pointer of Git LFS in place of a tokenizer is refused as one") {
+  const TempFolder folder;
+  const std::string path = folder.write("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n");
+  CHECK(data_error([&] { read_tokenizer_file(path); }) ==
+        path + ": is the pointer of Git LFS and not the file; fetch the file with `git lfs pull`");
 }
 
 TEST_CASE("unsupported settings are refused with their path and value") {
