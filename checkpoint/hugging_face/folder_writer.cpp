@@ -36,12 +36,27 @@ fs::path without_trailing_slash(fs::path path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-// Returns a tokenizer_config.json with `tokenizer_class` set. Without the class, or with one of a
-// model, transformers 5 rebuilds the tokenizer of the model type, whose split pattern may give
-// other ids. It names its own class TokenizersBackend, which transformers 4 lacks. Both load
-// PreTrainedTokenizerFast from tokenizer.json as it is.
-std::string tokenizer_config_json(nlohmann::json config) {
+// Returns a tokenizer_config.json with which transformers 4 and 5 load `tokenizer`, the text of a
+// tokenizer.json, as it is.
+std::string tokenizer_config_json(nlohmann::json config, std::string_view tokenizer) {
+  using nlohmann::json;
+  // Without a class, or with one of a model, transformers 5 rebuilds the tokenizer of the model
+  // type, whose split pattern may give other ids. It names its own class TokenizersBackend, which
+  // transformers 4 lacks.
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  config.erase("from_slow");  // another class
+  // transformers 4 gives the pre_tokenizer the setting of this file, and false without one.
+  const json document = json::parse(tokenizer, nullptr, /*allow_exceptions=*/false);
+  const json stage = document.is_object() ? document.value("pre_tokenizer", json()) : json();
+  if (stage.is_object() && stage.contains("add_prefix_space"))
+    config["add_prefix_space"] = stage["add_prefix_space"];
+  // transformers 5 writes a list under this name, where transformers 4 reads an object.
+  const auto extra = config.find("extra_special_tokens");
+  if (extra != config.end() && extra->is_array()) {
+    const json tokens = *extra;
+    config.erase(extra);
+    for (const json& token : tokens) config["additional_special_tokens"].push_back(token);
+  }
   return config.dump(2) + "\n";
 }
 
@@ -66,7 +81,8 @@ void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
   const std::string name = file.filename().string();
   if (name != kTekken && name.find(".model") == name.npos && file.extension() != ".tiktoken") {
     copy_small_file(file, to / kTokenizer);
-    return replace_file(to / kTokenizerConfig, tokenizer_config_json(config), FileUse::output);
+    const std::string text = fs::exists(file, missing) ? read_small_file(file) : "";
+    return replace_file(to / kTokenizerConfig, tokenizer_config_json(config, text), FileUse::output);
   }
   copy_small_file(file, to / name);
   copy_small_file(config_file, to / kTokenizerConfig);

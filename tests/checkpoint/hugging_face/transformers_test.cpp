@@ -143,6 +143,17 @@ void check_read_back(const std::string& folder, const ModelConfig& config) {
   }
 }
 
+// Writes FOLDER/out, a small Qwen3 with the tokenizer of FOLDER/tokenizer.
+void write_qwen3(const TempFolder& folder) {
+  Qwen3Config sizes;
+  sizes.dim = 16, sizes.n_layers = 1, sizes.n_heads = 2, sizes.n_kv_heads = 1, sizes.vocab_size = 264;
+  sizes.ffn_hidden_dim = 32;
+  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
+  FolderWriter writer(folder.path("out"), config_of(sizes, "bfloat16", {}), parameters,
+                      {.tokenizer = folder.path("tokenizer")});
+  fill(writer, parameters);
+}
+
 }  // namespace
 
 TEST_CASE("every parameter of Llama has its Hugging Face name") {
@@ -184,6 +195,21 @@ TEST_CASE("transformers loads our folders without additions, and we read what it
   check_read_back(folder.path("tied_in_one_file.again"), tied);
 }
 
+TEST_CASE("an exported tokenizer_config.json has what transformers 4 needs to leave the tokenizer as it is") {
+  const TempFolder folder;
+  folder.write("tokenizer/tokenizer.json",
+               R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})");
+  folder.write("tokenizer/tokenizer_config.json",
+               R"({"tokenizer_class": "TokenizersBackend", "from_slow": true, "add_prefix_space": false,
+                   "eos_token": "</s>", "extra_special_tokens": ["<a>", "<b>"]})");
+  write_qwen3(folder);
+  std::ifstream in(folder.path("out/tokenizer_config.json"));
+  CHECK(nlohmann::json::parse(in) == nlohmann::json{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                                    {"add_prefix_space", true},
+                                                    {"eos_token", "</s>"},
+                                                    {"additional_special_tokens", {"<a>", "<b>"}}});
+}
+
 // Qwen's own pattern takes digits one by one.
 TEST_CASE("AutoTokenizer gives an export of Qwen3 the ids of its tokenizer.json") {
   if (!have_transformers()) SKIP("no Python with transformers; scripts/setup.sh --oracles installs it");
@@ -197,14 +223,9 @@ TEST_CASE("AutoTokenizer gives an export of Qwen3 the ids of its tokenizer.json"
   folder.write("tokenizer/tokenizer.json", tokenizer.dump());
   if (GENERATE(false, true))
     folder.write("tokenizer/tokenizer_config.json",
-                 R"({"eos_token": "<|end|>", "tokenizer_class": "TokenizersBackend"})");
-  Qwen3Config sizes;
-  sizes.dim = 16, sizes.n_layers = 1, sizes.n_heads = 2, sizes.n_kv_heads = 1, sizes.vocab_size = 264;
-  sizes.ffn_hidden_dim = 32;
-  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
-  FolderWriter writer(folder.path("out"), config_of(sizes, "bfloat16", {}), parameters,
-                      {.tokenizer = folder.path("tokenizer")});
-  fill(writer, parameters);
+                 R"({"eos_token": "<|end|>", "tokenizer_class": "TokenizersBackend",
+                     "extra_special_tokens": ["<|end|>"]})");
+  write_qwen3(folder);
   const ProgramResult result = run_program({kPython, "-c", kTokenize, folder.path("out")}, 120'000);
   INFO(result.output);
   REQUIRE(result.exit_code == 0);
