@@ -300,9 +300,12 @@ TEST_CASE("an index cannot name files outside its folder") {
   folder.write(kIndex, R"({"weight_map": []})");
   CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
              ContainsSubstring("weight_map must be an object"));
-  folder.write(kIndex, R"({"weight_map": {"a": "none.safetensors"}})");
-  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
-             ContainsSubstring("cannot open " + folder.path("none.safetensors")));
+  folder.write(kIndex, R"({"weight_map": {"a": "none.safetensors", "b": "other.safetensors"}})");
+  write_tensors(folder.path("other.safetensors"), {tensor("b", Dtype::f32, {1})});
+  CHECK(error_of([&] { Folder read(folder.path()); }) ==
+        folder.path() +
+            ": 1 of the 2 files of model.safetensors.index.json are missing, the first is "
+            "none.safetensors; fetch them");
 }
 
 TEST_CASE("an index that does not agree with its files is refused") {
