@@ -20,16 +20,16 @@
 #include <memory>
 #include <optional>
 
+#include "launch/connector.h"
 #include "launch/coordinator.h"
 #include "launch/failure.h"
 #include "launch/guard.h"
+#include "launch/log_folder.h"
 #include "launch/output.h"
 #include "launch/ranks.h"
-#include "launch/rendezvous/handshake.h"
 #include "launch/rendezvous/messages.h"
 #include "launch/spawn.h"
 #include "support/error.h"
-#include "support/files/folder_lock.h"
 #include "support/files/temporary_folder.h"
 #include "support/process_start.h"
 
@@ -37,9 +37,6 @@ namespace rondo::launch {
 namespace {
 
 constexpr double kMaxSleep_s = 0.5;
-constexpr double kRetryConnecting_s = 0.3;
-constexpr int kConnectTimeout_ms = 1000;
-constexpr double kGreetTimeout_s = 5;
 // A scheduler signals every node: within this time a signal is the one another node forwarded.
 constexpr double kSameSignal_s = 1;
 constexpr double kFinishWait_s = 2;  // time for the other launchers to read the finish message
@@ -63,6 +60,8 @@ class Launcher {
         private_folder_(make_temporary_folder("rondo-launch")),
         guard_(private_folder_),
         output_(options),
+        log_folder_(options, private_folder_, output_),
+        connector_(options),
         host_(options.local_addr.empty() ? host_name() : options.local_addr) {
     signal(SIGPIPE, SIG_IGN);
     sigset_t handled;
@@ -75,7 +74,6 @@ class Launcher {
   }
 
   int run() {
-    began_s_ = now_s();
     open_rendezvous();
     while (!finish_) poll_once();
     if (ranks_) ranks_->kill_all();
@@ -92,7 +90,7 @@ class Launcher {
     if (channel_ && !channel_->closed())
       polls.push_back(
           {channel_->fd(), static_cast<short>(POLLIN | (channel_->wants_to_write() ? POLLOUT : 0)), 0});
-    if (greeting_) polls.push_back({greeting_->fd.get(), POLLIN, 0});
+    connector_.add_polls(polls);
     if (coordinator_) coordinator_->add_polls(polls);
     if (ranks_) ranks_->add_polls(polls);
     output_.add_polls(polls);
@@ -160,49 +158,12 @@ class Launcher {
     channel_->send(to_json(join));
   }
 
-  // Joins node 0: connects, proves the secret, introduces this node.
-  void try_to_join() {
-    if (greeting_) return greet();
-    if (now_s() - tried_s_ < kRetryConnecting_s) return;
-    if (now_s() - began_s_ > options_.join_timeout_s)
-      throw Error(
-          ExitCode::environment,
-          fmt::format(
-              "node 0 of job \"{}\" did not answer at {}:{} within {} s: {}. Is its launcher running, and "
-              "is the port open? --rdzv-conf join_timeout=S allows more time",
-              options_.run_id, options_.rendezvous.host, options_.rendezvous.port, options_.join_timeout_s,
-              problem_));
-    const Endpoint& endpoint = options_.rendezvous;
-    Fd fd = connect_to(endpoint.host, endpoint.port, options_.local_addr, kConnectTimeout_ms, problem_);
-    tried_s_ = now_s();
-    if (fd) greeting_ = Greeting{std::move(fd), Handshake(Handshake::Side::node, options_.secret)};
-  }
-
-  void greet() {
-    const Handshake::State state = greeting_->proof.go_on(greeting_->fd.get());
-    if (state == Handshake::State::proved) {
-      introduce(std::move(greeting_->fd));
-    } else if (greeting_->proof.was_refused()) {
-      throw Error(
-          ExitCode::environment,
-          fmt::format("node 0 at {}:{} refused this node: another job, or another secret; --rdzv-id and "
-                      "RONDO_RDZV_SECRET must be the same on all nodes",
-                      options_.rendezvous.host, options_.rendezvous.port));
-    } else if (state == Handshake::State::failed) {
-      problem_ = greeting_->proof.problem();
-    } else if (now_s() - tried_s_ < kGreetTimeout_s) {
-      return;
-    } else {
-      problem_ = "it did not answer the launcher's protocol";
-    }
-    greeting_.reset();
-  }
-
   // --- messages from node 0 ---
 
   void exchange_messages() {
     if (!channel_ || channel_->closed()) {
-      if (!ranks_) try_to_join();
+      if (ranks_) return;
+      if (std::optional<Fd> node_0 = connector_.connect()) introduce(std::move(*node_0));
       return;
     }
     for (const Json& message : channel_->receive()) handle(message);
@@ -211,7 +172,7 @@ class Launcher {
     if (!coordinator_ && channel_->silent_s() > options_.silence_timeout_s)
       channel_->close(fmt::format("it sent nothing for {:.0f} s", options_.silence_timeout_s));
     if (!channel_->closed() || finish_) return;
-    problem_ = channel_->why_closed();
+    connector_.lost(channel_->why_closed());
     if (ranks_) ranks_->stop();
   }
 
@@ -239,41 +200,13 @@ class Launcher {
       return channel_->close("it sent an invalid start message");
     generation_ = start->generation;
     has_reported_ = has_ended_ = false;
-    choose_paths(*start);
+    log_folder_.open(*start);
+    paths_.logs = log_folder_.logs();
+    paths_.errors = log_folder_.errors();
     attempt_began_s_ = file_time_now_s();
     ranks_.reset();
     ranks_.emplace(options_, *start, paths_, host_, coordinator_ ? coordinator_->take_master() : Fd(),
                    output_, guard_);
-  }
-
-  // Chooses DIR/ID as torchrun does. Nodes may share DIR, so each of several nodes gets its own
-  // folder below it.
-  void choose_paths(const Start& start) {
-    const bool keeps_logs = options_.redirects.any() || options_.tee.any();
-    if (log_root_.empty() && !options_.log_dir.empty())
-      log_root_ = std::filesystem::absolute(options_.log_dir);
-    if (log_root_.empty() && keeps_logs) {
-      log_root_ = make_temporary_folder("rondo-logs");
-      output_.say("the logs of the ranks are in " + log_root_);
-    }
-    paths_.logs = log_root_ + "/" + options_.run_id;
-    if (start.nodes > 1) paths_.logs += fmt::format("/node_{}", start.node);
-    paths_.errors = log_root_.empty() ? private_folder_ : paths_.logs;
-    if (log_root_.empty()) return;
-    std::error_code failed;
-    std::filesystem::create_directories(paths_.logs, failed);
-    if (failed || access(paths_.logs.c_str(), W_OK) != 0)
-      throw Error(ExitCode::environment,
-                  fmt::format("cannot write into {}: {}; choose another --log-dir", paths_.logs,
-                              failed ? failed.message() : std::strerror(errno)));
-    if (!logs_lock_) logs_lock_ = FolderLock::take(paths_.logs, FileUse::run);
-    // The lock of a dead node's launcher lasts for a minute or two. Logs are only appended to.
-    if (logs_lock_ || !FolderLock::holder_elsewhere(paths_.logs).empty()) return;
-    throw Error(
-        ExitCode::environment,
-        fmt::format("the logs in {} are being written by another launcher that is still alive; choose "
-                    "another --log-dir or --rdzv-id",
-                    paths_.logs));
   }
 
   // --- ranks ---
@@ -290,7 +223,7 @@ class Launcher {
       finish_ =
           Finish{static_cast<int>(ExitCode::peer),
                  fmt::format("lost the launcher of node 0 at {}:{} ({}); the ranks of this node were stopped",
-                             options_.rendezvous.host, options_.rendezvous.port, problem_)};
+                             options_.rendezvous.host, options_.rendezvous.port, channel_->why_closed())};
     else if (!has_ended_)
       channel_->send(to_json(ranks_->ended()));
     has_ended_ = true;
@@ -362,24 +295,17 @@ class Launcher {
   const std::string private_folder_;
   Guard guard_;  // first: it cleans up after the others
   Output output_;
+  LogFolder log_folder_;
+  Connector connector_;
   const std::string host_;
   Fd signals_;
   LaunchPaths paths_;
-  std::string log_root_;
-  std::optional<FolderLock> logs_lock_;
   std::optional<Coordinator> coordinator_;  // on node 0
-  struct Greeting {
-    Fd fd;
-    Handshake proof;
-  };
-  std::optional<Greeting> greeting_;  // with node 0, until the proof is complete
-  std::optional<Channel> channel_;    // to the coordinator
+  std::optional<Channel> channel_;          // to the coordinator
   std::optional<Ranks> ranks_;
   std::optional<Finish> finish_;
   std::map<std::int64_t, double> forwarded_;  // by signal: when another node forwarded it
-  std::string problem_ = "nothing listens there";
-  double began_s_ = 0, tried_s_ = 0;
-  double attempt_began_s_ = 0;  // on the clock that stamps files
+  double attempt_began_s_ = 0;                // on the clock that stamps files
   int generation_ = 0;
   int interrupts_ = 0;
   bool has_reported_ = false;  // this attempt's failure was sent to node 0
