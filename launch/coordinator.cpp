@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 #include <utility>
 
@@ -28,6 +27,13 @@ constexpr std::size_t kCrowd = 8;           // more newcomers are read together,
 constexpr double kCrowdPause_s = 0.02;      // each wake-up examines all newcomers
 constexpr double kAcceptPause_s = 1;
 constexpr int kTokenBytes = 16;
+
+// Returns the address of rank 0's store.
+std::string master_address(const LaunchOptions& options) {
+  if (!options.master_addr.empty()) return options.master_addr;
+  if (!options.local_addr.empty()) return options.local_addr;
+  return options.nodes > 1 ? options.rendezvous.host : "127.0.0.1";
+}
 
 }  // namespace
 
@@ -236,24 +242,14 @@ void Coordinator::assign_node_numbers() {
 // needs only one open port.
 bool Coordinator::open_master(std::string& problem) {
   const int port = options_.master_port.value_or(0);
-  std::string host = options_.master_addr;
-  if (host.empty()) host = !options_.local_addr.empty() ? options_.local_addr : options_.rendezvous.host;
-  if (host.empty() || (options_.nodes == 1 && options_.master_addr.empty() && options_.local_addr.empty()))
-    host = "127.0.0.1";
+  const std::string host = master_address(options_);
   const bool listening = !options_.runs_any_program;
   if (rendezvous_.fd && port == rendezvous_.port) rendezvous_.fd.reset();
   int failure = 0;
   master_ = bind_to(host, port, listening, failure);
   if (master_.fd) return true;
-  problem =
-      failure == EADDRINUSE
-          ? fmt::format(
-                "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or choose another "
-                "--master-port (0 takes a free one)",
-                port, host)
-          : fmt::format(
-                "cannot listen on port {} of {}: {}; --master-addr must be an address of the node of rank 0",
-                port, host, failure == ENOENT ? "the name does not resolve" : std::strerror(failure));
+  problem = bind_problem(host, port, failure, "--master-port (0 takes a free one)",
+                         "--master-addr must be an address of the node of rank 0");
   return false;
 }
 
@@ -264,10 +260,7 @@ void Coordinator::start() {
   start.generation = generation_;
   start.store_token = random_token(kTokenBytes);
   start.nodes = options_.nodes;
-  start.master_addr = !options_.master_addr.empty()  ? options_.master_addr
-                      : !options_.local_addr.empty() ? options_.local_addr
-                      : options_.nodes > 1           ? options_.rendezvous.host
-                                                     : "127.0.0.1";
+  start.master_addr = master_address(options_);
   start.master_port = master_.port;
   for (const auto& member : members_) start.world_size += member->join.ranks;
   std::map<std::string, int> of_role;

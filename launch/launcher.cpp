@@ -125,16 +125,9 @@ class Launcher {
       return coordinate(std::move(listener));
     }
     if (!is_node_0) return;  // node 0 is another machine, or another launcher of this machine
-    throw Error(
-        ExitCode::environment,
-        failure == EADDRINUSE
-            ? fmt::format("port {} of {} is in use; end the program that holds it (`ss -ltnp`), or choose "
-                          "another --master-port or --rdzv-endpoint",
-                          endpoint.port, endpoint.host)
-            : fmt::format("cannot listen on port {} of {}: {}; the rendezvous endpoint must be an address "
-                          "of node 0",
-                          endpoint.port, endpoint.host,
-                          failure == ENOENT ? "the name does not resolve" : std::strerror(failure)));
+    throw Error(ExitCode::environment,
+                bind_problem(endpoint.host, endpoint.port, failure, "--master-port or --rdzv-endpoint",
+                             "the rendezvous endpoint must be an address of node 0"));
   }
 
   void coordinate(Listener listener) {

@@ -4,6 +4,7 @@
 // connection counts as refused. SO_REUSEADDR is set before every bind.
 #include "launch/rendezvous/net.h"
 
+#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -98,6 +99,16 @@ Listener bind_to(const std::string& host, int port, bool listening, int& errno_o
     errno_out = errno;
   }
   return {};
+}
+
+std::string bind_problem(const std::string& host, int port, int failure, const std::string& flags,
+                         const std::string& rule) {
+  if (failure == EADDRINUSE)
+    return fmt::format(
+        "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or choose another {}", port,
+        host, flags);
+  return fmt::format("cannot listen on port {} of {}: {}; {}", port, host,
+                     failure == ENOENT ? "the name does not resolve" : std::strerror(failure), rule);
 }
 
 Fd connect_to(const std::string& host, int port, const std::string& source_addr, int timeout_ms,

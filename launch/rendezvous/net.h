@@ -40,6 +40,10 @@ struct Listener {
 // errno_out: EADDRINUSE, EADDRNOTAVAIL (no address of this machine), or ENOENT for a name that does
 // not resolve.
 Listener bind_to(const std::string& host, int port, bool listening, int& errno_out);
+// Returns the problem of a bind_to that set errno_out to `failure`, and what to do: choose another
+// of `flags` if the port is in use, otherwise keep to `rule`.
+std::string bind_problem(const std::string& host, int port, int failure, const std::string& flags,
+                         const std::string& rule);
 
 // Connects within timeout_ms, from source_addr unless it is empty. The socket is non-blocking. On
 // failure returns an empty fd and sets `why`.
