@@ -305,9 +305,8 @@ std::vector<int> Coordinator::find_root_cause() {
       root_cause_ = first;
   }
   // After a signal the ranks end at different times, so a lost peer is no cause.
-  if (signalled_ && root_cause_ && root_cause_->code() == static_cast<int>(ExitCode::peer) && !lost_a_node_)
-    root_cause_.reset();
-  if (!root_cause_ || root_cause_->code() != static_cast<int>(ExitCode::peer)) hang_culprit_.reset();
+  if (signalled_ && root_cause_ && root_cause_->lost_peer() && !lost_a_node_) root_cause_.reset();
+  if (!root_cause_ || !root_cause_->lost_peer()) hang_culprit_.reset();
   return codes;
 }
 

@@ -30,39 +30,40 @@ constexpr std::size_t kMaxErrorFile = 1 << 20;
 constexpr std::size_t kMaxMessage = 2000;
 constexpr std::size_t kMaxLine = 400;
 
+constexpr int kNotExecutable = 126, kNotFound = 127;  // of a shell
+
 const char* meaning_of(int code) {
-  switch (code) {
-    case 1:
-      return "internal error";
-    case 2:
-      return "usage";
-    case 3:
-      return "configuration";
-    case 4:
-      return "data or tokenizer";
-    case 5:
-      return "checkpoint";
-    case 6:
-      return "environment";
-    case 7:
-      return "a peer or communication";
-    case 8:
-      return "numerics";
-    case 9:
-      return "disk, memory or descriptors";
-    case 10:
-      return "graph";
-    case 75:
-      return "saved, requests a requeue";
-    case 93:
-      return "requests no requeue";
-    case 126:
-      return "not executable";
-    case 127:
-      return "program not found";
-    default:
+  if (code == kNotExecutable) return "not executable";
+  if (code == kNotFound) return "program not found";
+  switch (static_cast<ExitCode>(code)) {
+    case ExitCode::ok:
       return nullptr;
+    case ExitCode::internal:
+      return "internal error";
+    case ExitCode::usage:
+      return "usage";
+    case ExitCode::config:
+      return "configuration";
+    case ExitCode::data:
+      return "data or tokenizer";
+    case ExitCode::checkpoint:
+      return "checkpoint";
+    case ExitCode::environment:
+      return "environment";
+    case ExitCode::peer:
+      return "a peer or communication";
+    case ExitCode::numerics:
+      return "numerics";
+    case ExitCode::resources:
+      return "disk, memory or descriptors";
+    case ExitCode::graph:
+      return "graph";
+    case ExitCode::requeue:
+      return "saved, requests a requeue";
+    case ExitCode::do_not_requeue:
+      return "requests no requeue";
   }
+  return nullptr;  // of another program
 }
 
 std::string read_at_most(const std::string& path, std::size_t bytes, bool from_the_end) {
@@ -129,7 +130,7 @@ std::optional<ErrorFile> read_error_file(const std::string& path) {
 bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<HangCulprit>& hang_culprit) {
   const auto is_consequence = [](const Failure& failure) {
     // a lost node is no consequence
-    return failure.code() == static_cast<int>(ExitCode::peer) && failure.rank >= 0;
+    return failure.lost_peer() && failure.rank >= 0;
   };
   if (is_consequence(a) != is_consequence(b)) return is_consequence(b);
   const auto is_culprit = [&](const Failure& failure) {
@@ -170,8 +171,10 @@ std::string describe(const Failure& failure, int world_size, int nodes) {
 }
 
 bool may_restart(int code) {
-  constexpr std::array kFinal = {0, 2, 3, 4, 8, 10, 75, 93};
-  return std::find(kFinal.begin(), kFinal.end(), code) == kFinal.end();
+  constexpr std::array kFinal = {ExitCode::ok,      ExitCode::usage,         ExitCode::config,
+                                 ExitCode::data,    ExitCode::numerics,      ExitCode::graph,
+                                 ExitCode::requeue, ExitCode::do_not_requeue};
+  return std::find(kFinal.begin(), kFinal.end(), static_cast<ExitCode>(code)) == kFinal.end();
 }
 
 int common_code(const std::vector<int>& codes) {

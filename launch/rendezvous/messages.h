@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "launch/rendezvous/net.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 
@@ -63,6 +64,7 @@ struct Failure {
   std::string host, message, log;
 
   int code() const { return signal > 0 ? 128 + signal : exit_code; }
+  bool lost_peer() const { return code() == static_cast<int>(ExitCode::peer); }
 };
 
 // The progress of one rank when a rank of its node failed.
