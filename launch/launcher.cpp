@@ -166,14 +166,14 @@ class Launcher {
       channel_->close(fmt::format("it sent nothing for {:.0f} s", options_.silence_timeout_s));
     if (!channel_->closed() || finish_) return;
     connector_.lost(channel_->why_closed());
-    if (ranks_) ranks_->stop();
+    if (ranks_) ranks_->terminate();
   }
 
   void handle(const Json& message) {
     const std::string type = text_field(message, "type", 32);
     if (type == "start") start(message);
     if (type == "stop" && ranks_ && integer_field(message, "generation", 0, INT_MAX) == generation_)
-      ranks_->stop();
+      ranks_->terminate();
     if (type == "say") output_.say(text_field(message, "text", 8192));
     if (type == "refused")
       throw Error(ExitCode::environment,
@@ -206,10 +206,10 @@ class Launcher {
 
   void reap_ranks() {
     ranks_->serve();
-    if (ranks_->must_stop() && !has_reported_) {
+    if (ranks_->must_terminate() && !has_reported_) {
       has_reported_ = true;
       channel_->send({{"type", "failed"}, {"generation", generation_}});
-      ranks_->stop();
+      ranks_->terminate();
     }
     if (!ranks_->all_ended()) return;
     if (channel_->closed())

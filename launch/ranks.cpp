@@ -1,7 +1,7 @@
 // Detects a dead rank with WNOWAIT and kills its process group while the zombie still holds the
 // number. Only then is the rank reaped, because the number may be reused afterwards. A rank that
-// fails with the exit code for a lost peer does not stop the others at once: the true cause may
-// fail a moment later. A rank that ends after the order to stop is no cause, unless its error file
+// fails with the exit code for a lost peer does not terminate the others at once: the true cause may
+// fail a moment later. A rank that ends after the order to end is no cause, unless its error file
 // reports an earlier failure.
 #include "launch/ranks.h"
 
@@ -162,7 +162,7 @@ void Ranks::serve() {
     if (!rank.status) reap(rank);
   }
   tell_of_stopped();
-  if (stopped_s_ && now_s() - *stopped_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
+  if (terminated_s_ && now_s() - *terminated_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
   if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_remaining();
 }
 
@@ -204,7 +204,7 @@ void Ranks::reap(Rank& rank) {
   if (waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
     return;
   rank.ended_s = wall_time_s();
-  rank.was_stopped = stopped_s_.has_value();
+  rank.was_terminated = terminated_s_.has_value();
   kill(-rank.pid, SIGKILL);
   int status = 0;
   while (waitpid(rank.pid, &status, 0) < 0 && errno == EINTR) {
@@ -215,7 +215,7 @@ void Ranks::reap(Rank& rank) {
     if (forwarder) forwarder->drain();
   if (!is_failure(rank) || first_failed_s_) return;
   first_failed_s_ = now_s();
-  if (!stopped_s_) statuses_ = statuses();
+  if (!terminated_s_) statuses_ = statuses();
 }
 
 void Ranks::signal_all(int signal) {
@@ -232,11 +232,11 @@ void Ranks::forward(int signal) {
   if (requests_end && !forwarded_s_) forwarded_s_ = now_s();
 }
 
-void Ranks::stop() {
-  if (stopped_s_) return;
+void Ranks::terminate() {
+  if (terminated_s_) return;
   if (!first_failed_s_) statuses_ = statuses();  // for a failure on another node
-  stopped_s_ = now_s();
-  stopped_wall_s_ = wall_time_s();
+  terminated_s_ = now_s();
+  terminated_wall_s_ = wall_time_s();
   signal_all(SIGTERM);
   signal_all(SIGCONT);  // a stopped process does not receive SIGTERM
 }
@@ -263,8 +263,8 @@ bool Ranks::is_failure(const Rank& rank) const {
   return code != static_cast<int>(ExitCode::requeue) && !was_expected;
 }
 
-bool Ranks::must_stop() const {
-  if (stopped_s_ || !first_failed_s_) return false;
+bool Ranks::must_terminate() const {
+  if (terminated_s_ || !first_failed_s_) return false;
   const bool only_lost_peers = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return !is_failure(rank) || exit_code_of(*rank.status) == static_cast<int>(ExitCode::peer);
   });
@@ -296,14 +296,14 @@ Failure Ranks::failure_of(int local_rank) const {
   const bool is_whole = report->time_s == static_cast<double>(static_cast<std::int64_t>(report->time_s));
   failure.time_s = std::min(failure.time_s, is_whole ? report->time_s + 1 : report->time_s);
   // the launcher's SIGTERM came before its own end
-  if (rank.was_stopped && report->exit_code > 0) {
+  if (rank.was_terminated && report->exit_code > 0) {
     failure.signal = 0;
     failure.exit_code = report->exit_code;
   }
   return failure;
 }
 
-// A rank that ended after the order to stop is no cause, unless it reported a failure before the
+// A rank that ended after the order to end is no cause, unless it reported a failure before the
 // order.
 std::optional<Failure> Ranks::first_failure() const {
   const auto hang_culprit = find_hang_culprit(statuses_);
@@ -312,7 +312,7 @@ std::optional<Failure> Ranks::first_failure() const {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (!is_failure(rank)) continue;
     const Failure failure = failure_of(i);
-    if (rank.was_stopped && failure.time_s >= stopped_wall_s_) continue;
+    if (rank.was_terminated && failure.time_s >= terminated_wall_s_) continue;
     if (!first || is_likelier_cause(failure, *first, hang_culprit)) first = failure;
   }
   return first;

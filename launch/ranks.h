@@ -1,4 +1,5 @@
-// The ranks of this node during one attempt: starts them, watches them through pidfds, stops them.
+// The ranks of this node during one attempt: starts them, watches them through pidfds, ends
+// them. "Stopped" means suspended, by SIGSTOP or a debugger; "terminated" means ordered to end.
 //
 // Each rank leads its own process group, so that signals reach its children. A rank is killed when
 // the launcher dies.
@@ -43,15 +44,15 @@ class Ranks {
 
   void signal_all(int signal);
   void forward(int signal);  // and SIGKILL after the grace period of signals
-  void stop();               // SIGTERM, and SIGKILL after the grace period
+  void terminate();          // SIGTERM, and SIGKILL after the grace period
   void kill_all();           // SIGKILL
   // A later end by `signal`, or with exit code 128 + signal, is no failure of the rank.
   void expect(int signal) { expected_.push_back(signal); }
 
   bool all_ended() const;
-  // Whether a rank failed, so that the others must be stopped. True only after a short wait if a
+  // Whether a rank failed, so that the others must be terminated. True only after a short wait if a
   // more likely cause may still appear.
-  bool must_stop() const;
+  bool must_terminate() const;
   Ended ended() const;
 
  private:
@@ -63,9 +64,9 @@ class Ranks {
     std::int64_t notes = 0;  // in the page at the latest look
     double moved_s = 0;      // monotonic: when `notes` last changed
     std::string error_file;
-    std::optional<int> status;  // wait status, once it has ended
-    double ended_s = 0;         // since the epoch
-    bool was_stopped = false;   // ended after stop()
+    std::optional<int> status;    // wait status, once it has ended
+    double ended_s = 0;           // since the epoch
+    bool was_terminated = false;  // ended after terminate()
   };
 
   std::vector<std::string> environment(int local_rank, const Rank& rank, int master_fd) const;
@@ -86,13 +87,13 @@ class Ranks {
   Guard& guard_;
   std::vector<Rank> ranks_;
   std::vector<int> expected_;
-  std::optional<double> stopped_s_;    // monotonic
-  std::optional<double> forwarded_s_;  // monotonic: when the ranks were first signalled to end
-  double stopped_wall_s_ = 0;
+  std::optional<double> terminated_s_;  // monotonic
+  std::optional<double> forwarded_s_;   // monotonic: when the ranks were first signalled to end
+  double terminated_wall_s_ = 0;
   double looked_s_ = 0;  // monotonic: the latest look for stopped ranks
   bool told_of_stopped_ = false;
   std::optional<double> first_failed_s_;  // monotonic
-  // before any rank was stopped; the likeliest culprit, then the least likely
+  // before any rank was terminated; the likeliest culprit, then the least likely
   std::vector<RankStatus> statuses_;
 };
 
