@@ -20,6 +20,14 @@ struct Origins {
   std::set<std::string> broken;                // keys with a refused value; their rules are skipped
   std::vector<std::pair<Assignment, const UnsupportedKey*>>
       torchtitans;  // torchtitan's keys that Rondo does not have
+
+  // Adds a problem of an assignment, and marks its key as broken. `key`: the key whose value is
+  // broken, if any.
+  void refuse(const Assignment& assignment, const std::string& rule, Problems& problems,
+              const std::string& key = "") {
+    problems.add(assignment.place, assignment.shown + ": " + rule, key);
+    broken.insert(assignment.key);
+  }
 };
 
 // Adds broken rules to `problems`. `device`: the device of the graph.

@@ -1,0 +1,15 @@
+// Notes on settings that are valid and do less, or something else, than one might expect.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/rules.h"
+
+namespace rondo {
+
+// Returns a line for each: flags without effect, a schedule that is cut short, overlaps that hide
+// nothing, and torchtitan's keys (torchtitan_notes).
+std::vector<std::string> notes_on(const JobConfig& config, const Origins& origins);
+
+}  // namespace rondo
