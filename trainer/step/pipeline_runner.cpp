@@ -149,10 +149,11 @@ void PipelineRunner::compute(const Action& forward, const Action& backward, cons
   }
   for (const Action* action : {&forward, &backward}) stage(action->stage).unshard();
   std::vector<Tensor> inputs;
-  for (const Action* action : {&forward, &backward})
-    append(
-        inputs,
-        stage(action->stage).prepare(body_of(action->type), action->microbatch, batch, streams_for(*action)));
+  for (const Action* action : {&forward, &backward}) {
+    const std::vector<Tensor> own =
+        stage(action->stage).prepare(body_of(action->type), action->microbatch, batch, streams_for(*action));
+    inputs.insert(inputs.end(), own.begin(), own.end());
+  }
   both->run(inputs);
   finish(forward);
   finish(backward);

@@ -17,7 +17,7 @@
 #include "compiler/text/text.h"
 #include "models/parts/initialize.h"
 #include "tests/trainer/step/small_job.h"
-#include "trainer/step/functions/step_parts.h"
+#include "trainer/step/functions/step_context.h"
 
 namespace rondo {
 namespace {

@@ -11,10 +11,11 @@ using at::Tensor;
 
 Range gradient_sums(SignatureBuilder& b, const StepContext& step) {
   const bool whole = step.has_whole_sums();
-  const Range sums = b.per_parameter(whole ? "unsharded_grad." : "grad.", ir::InputKind::buffer, step.sums());
+  const Range sums =
+      b.per_parameter(whole ? "unsharded_grad." : "grad.", ir::InputKind::buffer, step.dtype_of_sums());
   for (std::size_t i = 0; i < sums.count; ++i) {
     StepInput& sum = b.function.inputs[sums.begin + i];
-    if (whole) sum.type = ir::contiguous(step.sums(), {step.placements[i].shard.part_elements()});
+    if (whole) sum.type = ir::contiguous(step.dtype_of_sums(), {step.placements[i].shard.part_elements()});
     sum.sharding = step.sharding.of_gradient_sum(step.parameters[i], whole);
   }
   return sums;

@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// Forward and backward of one microbatch. The function of a stage is traced and then cut into
-// subgraphs (compiler/bodies/bodies.h).
+// Builds the forward and backward of one microbatch, "accumulate". The function of a stage has the
+// stage's name; it is traced and then cut into subgraphs (compiler/bodies/bodies.h).
 StepFunction make_accumulate(const StepContextPtr& step);
 
 // Runs one subgraph of a stage eagerly, with all inputs of make_accumulate's function, and
@@ -21,16 +21,17 @@ StepFunction make_accumulate(const StepContextPtr& step);
 using EagerBody = std::function<void(ir::Body body, std::int64_t microbatch, const Tensors& inputs)>;
 EagerBody make_eager_body(const StepContextPtr& stage);
 
-// The last microbatch and the update in one function: the backward reduces each sum as soon as its
-// gradient is added, so that the rest of the backward hides the reductions. The same bits as
-// make_accumulate's function followed by make_update's.
+// Builds "last": the last microbatch and the update in one function. Its backward reduces each sum
+// as soon as its gradient is added, so that the rest of the backward hides the reductions. The bits
+// are those of make_accumulate's function followed by make_update's.
 StepFunction make_last(const StepContextPtr& step);
 
-// Reduces the sums of a stage that reduced_sums declares. Empty if there are none.
+// Builds the function that reduces the sums of a stage that reduced_sums declares. Returns nullopt
+// if there are none.
 std::optional<StepFunction> make_reduce(const StepContextPtr& stage);
 
-// The update from the sums of all `stages`, which together are `step`. A whole model has a single
-// stage. `stages_reduce`: make_reduce's functions run before it.
+// Builds "update": the update from the sums of all `stages`, which together are `step`. A whole
+// model has a single stage. `stages_reduce`: make_reduce's functions run before it.
 StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages,
                          bool stages_reduce);
 

@@ -15,11 +15,11 @@ StepFunction make_stage_validate(const StepContextPtr& step) {
   const TrainStepOptions& o = step->options;
   SignatureBuilder b(step->inputs);
   const Range parameters = b.parameters();
-  const std::size_t output = step->head
-                                 ? b.scalar(name_of(BatchTensor::stage_loss), ir::InputKind::saved,
-                                            step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums())
-                                 : b.add(stream(*step, kSentHidden, ir::InputKind::saved,
-                                                o.validation_batch_size, o.validation_seq_len));
+  const std::size_t output =
+      step->head ? b.scalar(name_of(BatchTensor::stage_loss), ir::InputKind::saved,
+                            step->sharding.over(kTokenAxes, ir::kPartialSum), step->dtype_of_sums())
+                 : b.add(stream(*step, kSentHidden, ir::InputKind::saved, o.validation_batch_size,
+                                o.validation_seq_len));
   const BatchInputs batch = validation_batch(b, *step);
   b.update(output);
   return b.build("validate_" + step->stage, [=](const Tensors& inputs, StepOutputs& outputs) {
@@ -29,8 +29,8 @@ StepFunction make_stage_validate(const StepContextPtr& step) {
 
 StepFunction make_validate_total(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
-  const std::size_t loss =
-      b.batch(BatchTensor::stage_loss, step->sums(), {}, step->sharding.over(kTokenAxes, ir::kPartialSum));
+  const std::size_t loss = b.batch(BatchTensor::stage_loss, step->dtype_of_sums(), {},
+                                   step->sharding.over(kTokenAxes, ir::kPartialSum));
   const std::size_t valid_tokens = valid_tokens_input(b, *step);
   b.result(kLoss);
   b.result(kLabels);
@@ -47,9 +47,8 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
                                      const std::vector<StagePart>& parts,
                                      const std::vector<std::int64_t>& of_rank,
                                      const TrainStepOptions& options) {
-  TrainStepOptions microbatch_options = options, with_room = options;
-  microbatch_options.sharding.fsdp.replicas = {};  // the update sums over the replicas once
-  with_room.sharding.experts.capacity_factor = 0;
+  const TrainStepOptions microbatch_options = without_replica_sums(options),
+                         with_room = with_room_for_all_tokens(options);
   PipelineFunctions functions;
   Decoders decoders;
   std::vector<StepContextPtr> stages;

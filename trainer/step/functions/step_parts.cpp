@@ -10,79 +10,16 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <map>
 
 #include "datasets/loader.h"
-#include "models/parts/initialize.h"
 #include "ops/kernel/with_dtype.h"
-#include "support/error.h"
 #include "support/scope.h"
 
 namespace rondo {
 
 using at::Tensor;
 
-void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
-
 namespace {
-
-// Tensor parallelism does not split norms, so their shards lie over other ranks than those of
-// matrices, in collectives of a few KiB that take latency alone. One collective has those of all
-// layers, unless gradients of a layer are updated as soon as they are reduced.
-std::string bucket_of(const ParameterRule& rule, const TrainStepOptions& options) {
-  const bool is_small = rule.sizes.size() == 1 && rule.style == ParallelStyle::replicated &&
-                        options.mesh.degree(Axis::tp) > 1 && !options.early_step_in_backward;
-  const std::string bucket = is_small ? "vectors" : rule.bucket;
-  return options.bucket ? options.bucket(rule.name, bucket) : bucket;
-}
-
-// Returns the groups of parameters that are updated together, in the order of their first
-// parameters.
-std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
-                                       const std::vector<ShardPlacement>& placements,
-                                       const TrainStepOptions& options) {
-  std::vector<UpdateGroup> groups;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const ParameterUpdate update =
-        options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
-    const bool by_bucket = options.early_step_in_backward || options.state_on_host;
-    const std::string bucket = by_bucket ? bucket_of(rules[i], options) : "";
-    const auto alike = std::find_if(groups.begin(), groups.end(), [&](const UpdateGroup& group) {
-      return group.update == update && group.bucket == bucket;
-    });
-    UpdateGroup& group =
-        alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}, {}, bucket}) : *alike;
-    group.parameters.push_back(i);
-    if (!options.rounding_seed) continue;
-    const FlatShard& shard = placements[i].shard;
-    const PartPlace place = shard.part_place();
-    group.rounding.insert(group.rounding.end(), {rounding_stream(*options.rounding_seed, rules[i].name),
-                                                 place.first, place.row, place.pitch, shard.begin()});
-  }
-  return groups;
-}
-
-ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
-  const TrainStepOptions& options = step.options;
-  ModelInputs inputs{.mesh = step.sharding.mesh(), .parameters = {}, .constants = {}, .expert_biases = {}};
-  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    const ParameterRule& rule = step.parameters[i];
-    inputs.parameters.push_back(
-        {rule.name, ir::InputKind::parameter,
-         ir::contiguous(to_ir(options.state_dtype), {step.placements[i].shard.stored()}),
-         bucket_of(rule, options), step.sharding.of_parameter(rule)});
-  }
-  for (const Buffer& buffer : whole.buffers(1)) {
-    ir::TensorType type = type_of(buffer.value);
-    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
-    type.dtype = step.sums();
-    inputs.constants.push_back({buffer.name, ir::InputKind::buffer, type, {}});
-  }
-  for (const ExpertBias& bias : step.expert_biases)
-    inputs.expert_biases.push_back(
-        {bias.name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, {bias.experts}), {}});
-  return inputs;
-}
 
 RankContext ranks_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {},
                        bool completes_sums = false) {
@@ -190,11 +127,11 @@ Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, Forward
       step.head && at_input.loss == LossOf::step ? inputs[at_input.valid_tokens] : Tensor();
   if (at_input.loss_rows > 0)
     forward.head = loss_in_chunks(step, ranks, inputs[at_input.labels], valid_tokens, at_input.loss_rows);
-  const Tensor made = step.model->forward(ranks, forward);
-  if (forward.head) return made;
-  if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], valid_tokens);
+  const Tensor output = step.model->forward(ranks, forward);
+  if (forward.head) return output;
+  if (step.head) return loss_of(step, ranks, output, inputs[at_input.labels], valid_tokens);
   // A stage without layers must return a tensor other than its input.
-  return step.parameters.empty() ? made.clone() : made;
+  return step.parameters.empty() ? output.clone() : output;
 }
 
 // Counts the sequences of all ranks and all microbatches.
@@ -202,60 +139,7 @@ std::int64_t sequences_of_a_step(const TrainStepOptions& options) {
   return options.local_batch_size * options.mesh.degree(kDataAxes) * options.microbatches;
 }
 
-// Returns the places of the entries of some parts among those of the whole model, by their names.
-template <class Things, class Name>
-Runs runs_of(const Things& all, const Things& some, Name name) {
-  Runs runs(std::ssize(all));
-  std::map<std::string, std::int64_t> places;
-  for (std::int64_t i = 0; i < std::ssize(all); ++i) places[name(all[static_cast<std::size_t>(i)])] = i;
-  for (const auto& one : some) runs.add(places.at(name(one)));
-  return runs;
-}
-
 }  // namespace
-
-ir::DType StepContext::sums() const { return to_ir(sum_dtype(options.state_dtype)); }
-
-bool StepContext::reduces_sums() const {
-  const auto is_sharded = [](const ShardPlacement& place) { return place.shards.ranks > 1; };
-  return options.sharding.fsdp.replicas.ranks > 1 ||
-         (has_whole_sums() && std::any_of(placements.begin(), placements.end(), is_sharded));
-}
-
-StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
-                                 const StageEnds& ends, const TrainStepOptions& options) {
-  const auto made = std::make_shared<StepContext>(StepContext{.model = parts.size() == 1 ? parts[0] : whole,
-                                                              .options = options,
-                                                              .stage = ends.name,
-                                                              .embedding = ends.embedding,
-                                                              .head = ends.head,
-                                                              .parameters = {},
-                                                              .placements = {},
-                                                              .expert_biases = {},
-                                                              .parameter_runs = Runs(),
-                                                              .router_runs = Runs(),
-                                                              .update_groups = {},
-                                                              .sharding = InputSharding(options.mesh),
-                                                              .inputs = {}});
-  StepContext& step = *made;
-  std::vector<std::string> routers;
-  for (const auto& part : parts) {
-    const std::vector<std::string> more = part->routers();
-    routers.insert(routers.end(), more.begin(), more.end());
-    const auto& rules = part->parameters();
-    step.parameters.insert(step.parameters.end(), rules.begin(), rules.end());
-    const std::vector<ExpertBias> biases = part->expert_biases();
-    step.expert_biases.insert(step.expert_biases.end(), biases.begin(), biases.end());
-  }
-  for (const ParameterRule& rule : step.parameters)
-    step.placements.push_back(shard_placement_of(rule, options.mesh, options.rank));
-  step.parameter_runs =
-      runs_of(whole->parameters(), step.parameters, [](const ParameterRule& rule) { return rule.name; });
-  step.router_runs = runs_of(whole->routers(), routers, [](const std::string& name) { return name; });
-  step.update_groups = update_groups(step.parameters, step.placements, options);
-  step.inputs = model_inputs(*whole, step);
-  return made;
-}
 
 BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, LossOf loss, std::int64_t rows,
                          std::int64_t whole_length)
@@ -342,12 +226,13 @@ Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const Ten
   if (wanted.hidden && !step.embedding) leaves.push_back(pass.hidden);
   if (leaves.empty()) return {};
   if (!step.head) seeds = {gradient};
-  Tensors made = torch::autograd::grad({pass.loss_or_hidden}, leaves, seeds, keep, /*create_graph=*/false,
-                                       /*allow_unused=*/pass.adds_gradients);
-  std::erase_if(made, [](const Tensor& one) { return !one.defined(); });
+  Tensors gradients =
+      torch::autograd::grad({pass.loss_or_hidden}, leaves, seeds, keep, /*create_graph=*/false,
+                            /*allow_unused=*/pass.adds_gradients);
+  std::erase_if(gradients, [](const Tensor& tensor) { return !tensor.defined(); });
   if (step.parameters.empty())
-    for (Tensor& one : made) one = one.clone();
-  return made;
+    for (Tensor& tensor : gradients) tensor = tensor.clone();
+  return gradients;
 }
 
 Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
@@ -366,7 +251,7 @@ Range totals_sums(SignatureBuilder& b, const StepContext& step) {
     b.state(name + of_stage, dtype, std::move(sizes), step.sharding.over(axes, ir::kPartialSum));
     ++range.count;
   };
-  if (step.head) add(kLoss + "_sum", step.sums(), {}, kTokenAxes);
+  if (step.head) add(kLoss + "_sum", step.dtype_of_sums(), {}, kTokenAxes);
   if (!step.has_routers()) return range;
   add(kTokensPerExpert + "_sum", ir::DType::f32,
       {step.router_runs.count(), step.model->routed_tokens()->experts}, kAllAxes);

@@ -1,8 +1,5 @@
-// Declares the inputs of the functions of a step, and builds the parts that their bodies share.
-//
-// A stage of a pipeline is a decoder like any other (models/parts/decoder.h). Its functions are
-// those of a whole model, except that a stage without an embedding receives hidden states [N, D],
-// and a stage without a head sends them and receives their gradient.
+// Declares the batch inputs of the functions of a step, and builds the parts that their bodies
+// share: forward, backward and sums over microbatches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,52 +10,13 @@
 #include <vector>
 
 #include "parallel/rank_context.h"
-#include "trainer/step/functions/optimizer.h"
-#include "trainer/step/functions/placement.h"
+#include "trainer/step/functions/step_context.h"
 #include "trainer/step/functions/step_signature.h"
 #include "trainer/step/functions/step_totals.h"
-#include "trainer/step/functions/train_step.h"
 
 namespace rondo {
 
 using Tensors = std::vector<at::Tensor>;
-void append(Tensors& to, const Tensors& from);
-
-// The subject of the functions of a step: a model, one of its stages, or all stages of a rank.
-struct StepContext {
-  std::shared_ptr<const Decoder> model;  // its forward runs; the whole model for the stages of a rank
-  TrainStepOptions options;
-  std::string stage;                      // "stage_3"; empty: the whole model
-  bool embedding = true, head = true;     // parts of the forward
-  std::vector<ParameterRule> parameters;  // of all parts, in the order of the table
-  std::vector<ShardPlacement> placements;
-  std::vector<ExpertBias> expert_biases;
-  Runs parameter_runs, router_runs;  // their places among those of the whole model
-  std::vector<UpdateGroup> update_groups;
-  InputSharding sharding;
-  ModelInputs inputs;
-
-  // Dtype of the loss and of sums over microbatches.
-  ir::DType sums() const;
-  // Whether these parts have routers, and whether the whole model has any.
-  bool has_routers() const { return router_runs.count() > 0; }
-  bool model_has_routers() const { return router_runs.of() > 0; }
-  bool is_bounded() const { return options.sharding.experts.is_bounded(); }
-  // Whether microbatches accumulate unsharded gradients.
-  bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
-  // Returns whether sums over microbatches are reduced over shards or replicas before an update.
-  bool reduces_sums() const;
-};
-using StepContextPtr = std::shared_ptr<const StepContext>;
-
-struct StageEnds {
-  std::string name = "";
-  bool embedding = true, head = true;
-};
-using Decoders = std::vector<std::shared_ptr<const Decoder>>;
-// `parts` are parts of the model in its order. With a single one, the context has its forward.
-StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
-                                 const StageEnds& ends, const TrainStepOptions& options);
 
 // The loss of a batch: its share of the mean over the labels of the step, or the sum over its
 // labels.
@@ -77,13 +35,13 @@ struct BatchInputs {
   BatchInputs(SignatureBuilder& b, const StepContext& step, LossOf loss, std::int64_t rows,
               std::int64_t length);
 };
+// Declare the inputs of a microbatch, and of a validation batch, whose losses are added.
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step);
-// The inputs of a validation: the rows of a batch, whose losses are added.
 BatchInputs validation_batch(SignatureBuilder& b, const StepContext& step);
-// The input for the labels of this rank that count: f32 [].
+// Declares the input for the number of labels of this rank that count: f32 [].
 std::size_t valid_tokens_input(SignatureBuilder& b, const StepContext& step);
-// The input for hidden states or gradients between two stages, for `rows` rows of `length` tokens
-// each.
+// Returns the input for the hidden states or gradients that pass between two stages, for `rows`
+// rows of `length` tokens each.
 StepInput stream(const StepContext& step, const std::string& name, ir::InputKind kind, std::int64_t rows,
                  std::int64_t length);
 

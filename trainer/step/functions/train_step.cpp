@@ -50,13 +50,10 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
                                    const TrainStepOptions& options) {
   const auto context = [&](const TrainStepOptions& o) { return make_step_context(model, {model}, {}, o); };
   const bool accumulates = options.microbatches > 1;
-  const auto per_microbatch = [&](TrainStepOptions o) {
-    if (!accumulates) return make_single(context(o));
-    o.sharding.fsdp.replicas = {};  // the update sums over the replicas once
-    return make_accumulate(context(o));
+  const auto per_microbatch = [&](const TrainStepOptions& o) {
+    return accumulates ? make_accumulate(context(without_replica_sums(o))) : make_single(context(o));
   };
-  TrainStepOptions with_room = options;
-  with_room.sharding.experts.capacity_factor = 0;
+  const TrainStepOptions with_room = with_room_for_all_tokens(options);
   const StepContextPtr step = context(options);
   TrainStepFunctions functions{.microbatches = options.microbatches,
                                .microbatch = per_microbatch(options),

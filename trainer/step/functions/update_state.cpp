@@ -22,7 +22,7 @@ OptimizerInputs::OptimizerInputs(SignatureBuilder& b, const StepContext& of, Ran
   exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, moments);
   exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, moments);
   step = b.scalar("step", ir::InputKind::optimizer);
-  halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.sums());
+  halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.dtype_of_sums());
 }
 
 void OptimizerInputs::updates(SignatureBuilder& b) const {
