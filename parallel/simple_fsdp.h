@@ -64,9 +64,9 @@ class Weights {
 // The sum of the gradients of a parameter over microbatches, to which a backward adds.
 struct GradientSum {
   at::Tensor tensor;  // [elements of the part] if `is_whole`, otherwise [stored elements]
-  bool is_whole;      // of gradients that are reduced over neither shards nor replicas
-  // The microbatch is the last: its backward reduces the sum at once, and returns it as the
-  // gradient of the shard. REQUIRES: is_whole, or true.
+  bool is_whole;      // adds gradients before any reduction; otherwise after their reduce-scatter
+  // The microbatch is the last: its backward reduces the sum, and returns the gradient of a shard.
+  // Always true unless `is_whole`: earlier microbatches add to sums of shards behind the backward.
   bool is_complete;
 };
 

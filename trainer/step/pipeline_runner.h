@@ -2,9 +2,9 @@
 // the subgraphs of its stages as executors, and messages from and to the ranks of neighbouring
 // stages.
 //
-// A received tensor lives from its message until the last subgraph that reads it. Subgraphs reduce
-// and accumulate gradients microbatch by microbatch, or accumulate them for the update to reduce
-// (GradientSync). So REDUCE_GRAD does nothing.
+// A received tensor lives from its message until the last subgraph that reads it. Each backward
+// reduces its gradients and accumulates them, or only accumulates them, and the last microbatch's
+// reduces the sums (GradientSync). So REDUCE_GRAD does nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
