@@ -2,9 +2,7 @@
 // on a thread and calls no collective. Ranks wait for each other as in long_work.h, since a disk
 // may take longer than the timeout of a collective. The outcome is broadcast, so all ranks count
 // failures equally. State on a device, or state that may change during the save, is first copied to
-// the host. Rank 0's cleaner thread sweeps leftovers and prunes old checkpoints. Hashing may take
-// long, and a save waits only while folders are deleted. A failed save is followed by a prune as
-// well, which may free the space that it lacked.
+// the host. A failed save is followed by a prune as well, which may free the space that it lacked.
 #include "trainer/resume/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>
@@ -16,7 +14,6 @@
 #include <numeric>
 #include <span>
 
-#include "checkpoint/prune.h"
 #include "checkpoint/save.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -62,16 +59,14 @@ CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path
       identity_(std::move(identity)),
       groups_(groups),
       report_(report),
-      writes_(writes),
-      saving_(store_, std::defer_lock) {
-  if (report_ != nullptr) start_cleaner([this](const std::stop_token& stop) { sweep(stop); });
+      writes_(writes) {
+  if (report_ != nullptr) cleaner_.emplace(root_, config_.keep_latest_k);
 }
 
 CheckpointSaver::~CheckpointSaver() {
   stop_pruning();
   if (writer_.joinable()) writer_.join();
-  if (saving_.owns_lock()) saving_.unlock();  // the cleaner may be waiting for it
-  finish_pruning();
+  cleaner_.reset();
   if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
 }
 
@@ -110,8 +105,8 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Trai
 
 void CheckpointSaver::start(Pending pending, bool waits) {
   settle();
-  const auto store_is_busy = [this] { return !saving_.owns_lock() && (deleting_ || !saving_.try_lock()); };
-  wait_while(groups_, store_is_busy, "deleting old checkpoints");
+  const auto is_deleting = [this] { return cleaner_ && !cleaner_->hold(); };
+  wait_while(groups_, is_deleting, "deleting old checkpoints");
   ++saves_;
   pending.stopwatch = {};
   if (!open(pending)) return;
@@ -141,7 +136,7 @@ bool CheckpointSaver::open(Pending& pending) {
     return true;
   }
   if (!pending.temp.empty()) checkpoint::abandon(pending.temp);
-  saving_.unlock();
+  if (cleaner_) cleaner_->release();
   report_failure(pending.progress.step, folder.text);
   return false;
 }
@@ -193,7 +188,7 @@ void CheckpointSaver::settle() {
   pending_->blocked_s += waiting.seconds();
   const Pending settled = std::move(*pending_);
   pending_.reset();
-  saving_.unlock();
+  if (cleaner_) cleaner_->release();
   if (outcome.ok())
     report_saved(settled);
   else
@@ -218,7 +213,7 @@ void CheckpointSaver::commit(const std::vector<std::string>& records) {
       const std::string record = RankOutcome::from_wire(wire).value();
       if (!record.empty()) manifest.add(checkpoint::parse_shard_record(record));  // others do not write
     }
-    proven_.add(checkpoint::commit(root_, pending_->temp, manifest, pending_->suffix));
+    cleaner_->add_proven(checkpoint::commit(root_, pending_->temp, manifest, pending_->suffix));
   } catch (const std::exception& error) {
     checkpoint::abandon(pending_->temp);
     throw Error(ExitCode::checkpoint, error.what());
@@ -231,7 +226,7 @@ void CheckpointSaver::report_failure(std::int64_t step, const std::string& why) 
     log_warning(fmt::format("step {} was not saved: {}", step, why));
     report_->folder().event("checkpoint_failed", {{"step", step}, {"reason", why}});
   }
-  start_pruning();
+  if (cleaner_) cleaner_->prune();
   if (failed_in_a_row_ < config_.max_failed_saves) return;
   throw Error(ExitCode::resources,
               fmt::format("{} saves in a row failed (checkpoint.max_failed_saves), the last one: {}",
@@ -256,61 +251,7 @@ void CheckpointSaver::report_saved(const Pending& pending) {
                                          {"bytes", pending.bytes},
                                          {"seconds", seconds},
                                          {"waited_s", pending.blocked_s}});
-  start_pruning();
-}
-
-// Starts the cleaner on rank 0. Returns false if it is still busy.
-bool CheckpointSaver::start_cleaner(std::function<void(const std::stop_token&)> work) {
-  if (cleaning_) return false;
-  cleaning_ = true;
-  cleaner_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
-    try {
-      work(stop);
-    } catch (const std::exception& error) {
-      log_warning(std::string("old checkpoints stay for now: ") + error.what());
-    }
-    deleting_ = cleaning_ = false;
-  });
-  return true;
-}
-
-// Deletes while no save changes the folder: waits for an unfinished save, and blocks the next one.
-void CheckpointSaver::delete_exclusively(const std::function<void()>& deletes) {
-  deleting_ = true;
-  const std::scoped_lock lock(store_);
-  deletes();
-}
-
-void CheckpointSaver::sweep(const std::stop_token& stop) {
-  delete_exclusively([&] {
-    for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_, stop))
-      log_info("removed " + folder.string() + ", which an interrupted save left");
-  });
-}
-
-void CheckpointSaver::start_pruning() {
-  if (report_ == nullptr || config_.keep_latest_k == 0 || !prunes_) return;
-  prune_is_due_ = !start_cleaner([this](const std::stop_token& stop) { prune(stop); });
-}
-
-void CheckpointSaver::prune(const std::stop_token& stop) {
-  const checkpoint::PrunePlan plan =
-      checkpoint::plan_prune(root_, static_cast<int>(config_.keep_latest_k), proven_, stop);
-  for (const checkpoint::Skipped& damaged : plan.damaged)
-    log_warning(damaged.folder.string() + " is damaged: " + damaged.why);
-  if (!plan.deleted.empty()) delete_exclusively([&] { checkpoint::carry_out(root_, plan, stop); });
-}
-
-void CheckpointSaver::stop_pruning() {
-  prunes_ = false;
-  cleaner_.request_stop();
-}
-
-void CheckpointSaver::finish_pruning() {
-  if (cleaner_.joinable()) cleaner_.join();
-  if (!prune_is_due_) return;
-  start_pruning();
-  if (cleaner_.joinable()) cleaner_.join();
+  cleaner_->prune();
 }
 
 }  // namespace rondo

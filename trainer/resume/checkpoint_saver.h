@@ -13,21 +13,19 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "checkpoint/proven.h"
 #include "checkpoint/shard.h"
 #include "config/schema/job_config.h"
 #include "parallel/groups/groups.h"
 #include "parallel/groups/long_work.h"
 #include "support/stopwatch.h"
 #include "trainer/observe/report.h"
+#include "trainer/resume/checkpoint_cleaner.h"
 #include "trainer/resume/run_identity.h"
 #include "trainer/resume/training_progress.h"
 #include "trainer/step/train_state.h"
@@ -36,8 +34,8 @@ namespace rondo {
 
 class CheckpointSaver {
  public:
-  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) leftovers of
-  // killed saves are swept in the background. REQUIRES: `root` is locked (checkpoint::lock_root).
+  // `root`: the folder of the run's checkpoints. Rank 0 (`report` is not null) cleans it in the
+  // background. REQUIRES: `root` is locked (checkpoint::lock_root).
   // `writes`: whether this rank writes; one of the ranks that hold the same state does, and rank 0
   // is one of the writers. Config, groups and report must outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
@@ -57,10 +55,14 @@ class CheckpointSaver {
                   std::string_view suffix);
   // Stops pruning: no checkpoint is deleted or hashed from here on, so that the run can end
   // quickly.
-  void stop_pruning();
+  void stop_pruning() {
+    if (cleaner_) cleaner_->stop();
+  }
   // Waits on rank 0 until the checkpoints that earlier saves replaced are deleted. Not collective;
   // may take long. REQUIRES: not under_way().
-  void finish_pruning();
+  void finish_pruning() {
+    if (cleaner_) cleaner_->finish();
+  }
 
   bool under_way() const { return pending_.has_value(); }
   // Returns whether this rank's part is still being written. REQUIRES: under_way(). `settle` does
@@ -95,11 +97,6 @@ class CheckpointSaver {
   void commit(const std::vector<std::string>& records);
   void report_failure(std::int64_t step, const std::string& why);
   void report_saved(const Pending& pending);
-  bool start_cleaner(std::function<void(const std::stop_token&)> work);
-  void delete_exclusively(const std::function<void()>& deletes);
-  void sweep(const std::stop_token& stop);
-  void start_pruning();
-  void prune(const std::stop_token& stop);
   std::string key(const char* what) const;
 
   const Checkpoint& config_;
@@ -110,14 +107,8 @@ class CheckpointSaver {
   const bool writes_;
   std::optional<Pending> pending_;
   std::atomic<bool> writing_ = false;
-  std::atomic<bool> cleaning_ = false, deleting_ = false;  // deleting_ is also set before a deletion
-  bool prunes_ = true;
-  bool prune_is_due_ = false;            // a prune was skipped because the cleaner was busy
-  std::mutex store_;                     // held while the folder changes: by a save or by deletions
-  std::unique_lock<std::mutex> saving_;  // locks `store_` during a save
-  checkpoint::Proven proven_;
+  std::optional<CheckpointCleaner> cleaner_;  // on rank 0; held during a save
   std::thread writer_;
-  std::jthread cleaner_;
   at::Tensor staging_;  // uint8
   std::int64_t saves_ = 0;
   std::int64_t failed_in_a_row_ = 0;
