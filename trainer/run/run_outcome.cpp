@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "parallel/groups/nccl.h"
 #include "support/error.h"
@@ -81,7 +82,7 @@ RunOutcome lost_peer(const std::string& reason, const Reached& reached, const Jo
                      const RankEnvironment& environment) {
   const std::string details = write_comm_trace(config, environment, reason);
   if (const auto signal = stop_requested()) return interrupted(*signal, reached, config);
-  return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
+  return RunOutcome::failed(ExitCode::peer, reason + details);
 }
 
 // Writes exit.json on rank 0 if the folder is this run's; a refused start leaves the folder
@@ -96,6 +97,10 @@ void write_exit_json(Report* report, const RunOutcome& end) {
 }
 
 }  // namespace
+
+RunOutcome RunOutcome::failed(ExitCode code, std::string reason) {
+  return {static_cast<int>(code), std::nullopt, std::move(reason)};
+}
 
 RunOutcome stopped_at_start(int signal, const Reached& reached, const JobConfig& config) {
   const bool requeues = saves(config) && signal != SIGINT;
@@ -139,9 +144,6 @@ RunOutcome outcome_of(const Stop& stop, const Reached& reached, const JobConfig&
 
 RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::function<Reached()>& reached,
                       const JobConfig& config, const RankEnvironment& environment) {
-  const auto internal = [](const std::string& reason) {
-    return RunOutcome{static_cast<int>(ExitCode::internal), std::nullopt, reason};
-  };
   try {
     return body();
   } catch (const Error& error) {
@@ -149,38 +151,38 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::functi
     if (const auto signal = stop_requested(); signal && !reached().agrees)
       return stopped_at_start(*signal, reached(), config);
     if (error.code() == ExitCode::peer) return lost_peer(error.what(), reached(), config, environment);
-    return {static_cast<int>(error.code()), std::nullopt, error.what()};
+    return RunOutcome::failed(error.code(), error.what());
   } catch (const c10::DistError& error) {
     if (const std::string full = lack_of_memory(error.what_without_backtrace()); !full.empty())
-      return {static_cast<int>(ExitCode::resources), std::nullopt,
-              "the GPU is out of memory in a collective: " + full +
-                  "; NCCL's buffers are not in the plan: leave more memory for them with a smaller batch or "
-                  "another compile.memory_policy, or use fewer groups"};
+      return RunOutcome::failed(
+          ExitCode::resources,
+          "the GPU is out of memory in a collective: " + full +
+              "; NCCL's buffers are not in the plan: leave more memory for them with a smaller "
+              "batch or another compile.memory_policy, or use fewer groups");
     return lost_peer("lost contact with another rank after step " + std::to_string(reached().step) + ": " +
                          first_line(error.what_without_backtrace()),
                      reached(), config, environment);
   } catch (const c10::Error& error) {
     const std::string message = first_line(error.what_without_backtrace());
-    const auto resources = [](const std::string& reason) {
-      return RunOutcome{static_cast<int>(ExitCode::resources), std::nullopt, reason};
-    };
     if (is_out_of_memory(error, message))
-      return resources("the GPU is out of memory: " + message +
-                       "; `rondo plan` prints what a step needs and what would make it fit");
+      return RunOutcome::failed(ExitCode::resources,
+                                "the GPU is out of memory: " + message +
+                                    "; `rondo plan` prints what a step needs and what would make it fit");
     if (is_hardware_failure(error))
-      return resources("the GPU failed: " + message + "; `nvidia-smi -q` shows more; try another GPU");
-    return internal(message);
+      return RunOutcome::failed(ExitCode::resources, "the GPU failed: " + message +
+                                                         "; `nvidia-smi -q` shows more; try another GPU");
+    return RunOutcome::failed(ExitCode::internal, message);
   } catch (const std::bad_alloc&) {
-    return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
+    return RunOutcome::failed(ExitCode::resources, "out of memory");
   } catch (const std::exception& error) {
-    return internal(std::string("internal error: ") + error.what());
+    return RunOutcome::failed(ExitCode::internal, std::string("internal error: ") + error.what());
   }
 }
 
 void report_outcome(const RunOutcome& end, Report* report) {
   write_exit_json(report, end);
   const bool logs = report != nullptr || !end.agreed;
-  if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
+  if (end.signal || end.has(ExitCode::requeue)) {
     if (logs) log_warning(end.reason);
   } else if (end.exit_code != 0) {
     if (logs) log_error(end.reason);

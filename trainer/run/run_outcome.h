@@ -17,6 +17,10 @@ struct RunOutcome {
   std::optional<int> signal;
   std::string reason = "finished";
   bool agreed = false;  // all ranks end for this reason, in the same words
+
+  // Returns the outcome of a failure on this rank.
+  static RunOutcome failed(ExitCode code, std::string reason);
+  bool has(ExitCode code) const { return exit_code == static_cast<int>(code); }
 };
 
 // Returns the outcome of a stop that all ranks agreed on.

@@ -65,9 +65,8 @@ RunOutcome TrainingRun::prepare_and_train() {
   }
   const auto on_hang = [&](const std::string& reason) {
     const Deadline deadline({{kTeardownLimit, [] { std::_Exit(static_cast<int>(ExitCode::peer)); }}});
-    end_now({static_cast<int>(ExitCode::peer), std::nullopt,
-             reason + write_comm_trace(config_, environment_, reason) +
-                 "; comm.train_timeout_seconds gives a step more time"});
+    end_now(RunOutcome::failed(ExitCode::peer, reason + write_comm_trace(config_, environment_, reason) +
+                                                   "; comm.train_timeout_seconds gives a step more time"));
   };
   const auto at_start = [&](int signal, const Reached& reached) {
     end_now(stopped_at_start(signal, reached, config_));
@@ -88,7 +87,7 @@ void TrainingRun::end_now(const RunOutcome& outcome) {
 void TrainingRun::tear_down(const RunOutcome& outcome) {
   trainer_->close_checkpoints();
   const std::function<void()> abort_collectives = trainer_->collective_abort();
-  if (outcome.exit_code == static_cast<int>(ExitCode::peer)) abort_collectives();
+  if (outcome.has(ExitCode::peer)) abort_collectives();
   const auto abort_teardown = [&] {
     RunOutcome hung = outcome;
     hung.reason += fmt::format("; its teardown hung and was aborted after {} s", 2 * kTeardownLimit.count());
