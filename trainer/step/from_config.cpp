@@ -75,6 +75,59 @@ ContextParallelOptions context_options(const JobConfig& c, const Layout& layout)
                                                 : 0};
 }
 
+ShardingOptions sharding_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
+  const Mesh& mesh = layout.mesh;
+  return {.fsdp = {.replicas = mesh.group(Axis::dp_replicate),
+                   .compute_dtype = float_named(compute_dtype(c)),
+                   .reduce_dtype = float_named(reduce_dtype(c)),
+                   .reshard_after_forward = reshard_after_forward(c) != ReshardAfterForward::never},
+          .tensor = {.group = mesh.group(Axis::tp), .rank = mesh.coordinate(rank, Axis::tp)},
+          .context = context_options(c, layout),
+          .experts = {.group = mesh.group(Axis::ep),
+                      .rank = mesh.coordinate(rank, Axis::ep),
+                      .exchange = c.parallelism.expert_parallel_comm_backend,
+                      .capacity_factor = c.parallelism.expert_capacity_factor,
+                      .expert_tp = mesh.group(Axis::etp),
+                      .expert_tp_rank = mesh.coordinate(rank, Axis::etp),
+                      .ep_and_expert_tp = mesh.group(kExpertTokenAxes),
+                      .combine = c.parallelism.expert_parallel_combine}};
+}
+
+// The next three return functions of a parameter's name; empty if the configuration names none.
+
+decltype(TrainStepOptions::bucket) bucket_of_parameter(const JobConfig& c) {
+  if (c.compile.fsdp_buckets.empty()) return {};
+  return [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,
+                                                          const std::string& default_bucket) {
+    return bucket_of(buckets, parameter, default_bucket);
+  };
+}
+
+decltype(TrainStepOptions::float8) float8_of_parameter(const JobConfig& c) {
+  std::map<std::string, Float8Options> float8 = float8_parameters(c);
+  if (float8.empty()) return {};
+  for (auto& [parameter, options] : float8)
+    if (options.recipe == Float8Recipe::nvfp4)
+      options.stream = rounding_stream(static_cast<std::uint64_t>(c.debug.seed), parameter + ".gradient");
+  return [float8 = std::move(float8)](const std::string& parameter) {
+    const auto options = float8.find(parameter);
+    return options == float8.end() ? std::nullopt : std::optional(options->second);
+  };
+}
+
+decltype(TrainStepOptions::update_of) update_of_parameter(const JobConfig& c, const AdamWOptions& optimizer) {
+  if (c.optimizer.parameter_groups.empty()) return {};
+  return [groups = read_parameter_groups(c.optimizer.parameter_groups),
+          optimizer](const std::string& parameter) {
+    ParameterUpdate update{optimizer};
+    const std::size_t group = group_of(groups, parameter);
+    if (group == groups.size()) return update;
+    update.lr_factor = groups[group].lr_factor;
+    update.options.weight_decay = groups[group].weight_decay.value_or(optimizer.weight_decay);
+    return update;
+  };
+}
+
 }  // namespace
 
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
@@ -87,60 +140,25 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.document_attention = c.training.document_attention;
   o.loss_chunks = loss_chunks(c);
   if (!c.compile.enable) o.checkpoint = checkpoint_of(c.activation_checkpoint);
-  if (!c.compile.fsdp_buckets.empty())
-    o.bucket = [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,
-                                                                const std::string& default_bucket) {
-      return bucket_of(buckets, parameter, default_bucket);
-    };
+  o.bucket = bucket_of_parameter(c);
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
   o.moment_dtype = float_named(moment_dtype(c));
   if (rounds_stochastically(c)) o.rounding_seed = static_cast<std::uint64_t>(c.debug.seed);
   o.mesh = layout.mesh;
   o.rank = rank;
-  o.sharding = {
-      .fsdp = {.replicas = layout.mesh.group(Axis::dp_replicate),
-               .compute_dtype = float_named(compute_dtype(c)),
-               .reduce_dtype = float_named(reduce_dtype(c)),
-               .reshard_after_forward = reshard_after_forward(c) != ReshardAfterForward::never},
-      .tensor = {.group = layout.mesh.group(Axis::tp), .rank = layout.mesh.coordinate(rank, Axis::tp)},
-      .context = context_options(c, layout),
-      .experts = {.group = layout.mesh.group(Axis::ep),
-                  .rank = layout.mesh.coordinate(rank, Axis::ep),
-                  .exchange = c.parallelism.expert_parallel_comm_backend,
-                  .capacity_factor = c.parallelism.expert_capacity_factor,
-                  .expert_tp = layout.mesh.group(Axis::etp),
-                  .expert_tp_rank = layout.mesh.coordinate(rank, Axis::etp),
-                  .ep_and_expert_tp = layout.mesh.group(kExpertTokenAxes),
-                  .combine = c.parallelism.expert_parallel_combine}};
+  o.sharding = sharding_options(c, layout, rank);
   o.gradient_sync = c.parallelism.fsdp_gradient_sync;
   o.early_step_in_backward = c.optimizer.early_step_in_backward;
   o.state_on_host = c.training.enable_cpu_offload;
   o.expert_overflow = c.parallelism.expert_overflow;
-  std::map<std::string, Float8Options> float8 = float8_parameters(c);
-  for (auto& [parameter, options] : float8)
-    if (options.recipe == Float8Recipe::nvfp4)
-      options.stream = rounding_stream(static_cast<std::uint64_t>(c.debug.seed), parameter + ".gradient");
-  if (!float8.empty())
-    o.float8 = [float8 = std::move(float8)](const std::string& parameter) {
-      const auto options = float8.find(parameter);
-      return options == float8.end() ? std::nullopt : std::optional(options->second);
-    };
+  o.float8 = float8_of_parameter(c);
   o.optimizer = {.decoupled_weight_decay = c.optimizer.name == OptimizerName::adamw,
                  .beta1 = c.optimizer.beta1,
                  .beta2 = c.optimizer.beta2,
                  .eps = c.optimizer.eps,
                  .weight_decay = c.optimizer.weight_decay};
-  if (!c.optimizer.parameter_groups.empty())
-    o.update_of = [groups = read_parameter_groups(c.optimizer.parameter_groups),
-                   optimizer = o.optimizer](const std::string& parameter) {
-      ParameterUpdate update{optimizer};
-      const std::size_t group = group_of(groups, parameter);
-      if (group == groups.size()) return update;
-      update.lr_factor = groups[group].lr_factor;
-      update.options.weight_decay = groups[group].weight_decay.value_or(optimizer.weight_decay);
-      return update;
-    };
+  o.update_of = update_of_parameter(c, o.optimizer);
   return o;
 }
 
