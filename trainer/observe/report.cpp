@@ -21,7 +21,6 @@
 #include "config/derived/paths.h"
 #include "config/dump.h"
 #include "runs/metrics/flops.h"
-#include "runs/metrics/step_lines.h"
 #include "support/log.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"
@@ -63,7 +62,6 @@ void Report::begin(const std::optional<Resumed>& resumed) {
     log_warning(fmt::format("{} cannot be written ({}); the log is only on the console",
                             folder_.console_log().string(), error));
   tell_launcher_folder(folder_.path());
-  metrics_.emplace(folder_.metrics_file());
   folder_.write_config(to_annotated_toml(config_));
   folder_.write_environment({command_line_,
                              {{"rondo", version()}, {"commit", commit()}, {"torch", TORCH_VERSION}},
@@ -79,8 +77,7 @@ void Report::begin(const std::optional<Resumed>& resumed) {
   if (folder_.brought_back())
     log_line("the files of the resumed run were restored from " + folder_.brought_back()->string());
   for (const std::string& note : config_.notes) log_warning(note);
-  if (config_.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
-  if (!config_.metrics.prometheus_file.empty()) require_prometheus_file(config_.metrics.prometheus_file);
+  outputs_.emplace(config_.metrics, folder_);
   if (config_.job.print_config) log_info("configuration:\n" + to_toml(config_));
 }
 
@@ -146,7 +143,7 @@ void Report::log_data(const DataSummary& training, const DataSummary* validation
 }
 
 void Report::log_experts(const Decoder& model, const TrainStepOptions& options) {
-  if (!model.routers().empty()) expert_load_.emplace(folder_.path(), model.routers());
+  if (!model.routers().empty()) outputs_->add_experts(model.routers());
   const std::optional<ExpertRows> rows = expert_rows(model, options);
   if (!rows) return;
   const ExpertParallelOptions& e = options.sharding.experts;
@@ -245,9 +242,7 @@ void Report::replaying(const ReplayStats& f) {
 }
 
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
-  const EarlierSteps earlier = go_on_after(step, metrics_->file());
-  if (expert_load_) go_on_after(step, expert_load_->file());
-  if (table_) table_->take_over(metrics_->file().path());
+  const EarlierSteps earlier = outputs_->resume_after(step);
   done_ = step;
   const std::string lost =
       earlier.last > step ? fmt::format("; steps {} to {} are computed again", step + 1, earlier.last) : "";
@@ -255,7 +250,7 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from, doubl
                        config_.training.steps, lost, seconds));
   if (earlier.last_kept < step)
     log_warning(fmt::format("{} lacks steps {} to {}: they were written elsewhere",
-                            metrics_->file().path().string(), earlier.last_kept + 1, step));
+                            outputs_->steps_file().string(), earlier.last_kept + 1, step));
   folder_.event(
       "resumed",
       {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", earlier.last}});
@@ -267,11 +262,7 @@ void Report::log_schedule(const ScheduleStart& start, const std::string& weight_
 }
 
 void Report::training_starts() {
-  if (config_.metrics.enable_tensorboard) {
-    const std::filesystem::path events = folder_.path() / config_.metrics.save_tb_folder;
-    std::filesystem::create_directories(events);
-    tensorboard_.emplace(events, done_ + 1);
-  }
+  outputs_->start_at(done_ + 1);
   each_step_.emplace(now_s());
   each_line_.emplace(now_s());
 }
@@ -314,7 +305,7 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
   const bool shown = done.step == 1 || steps_left == 0 || done.step % config_.metrics.log_freq == 0;
   if (!shown && result.finite) return;
-  if (expert_load_) expert_load_->write(done.step, result.tokens_per_expert);
+  outputs_->write_experts(done.step, result.tokens_per_expert);
   const StepMetrics interval = measure(*each_line_);
   m.tokens_per_s = interval.tokens_per_s;
   m.step_time_s = interval.step_time_s;
@@ -323,34 +314,18 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
   log_styled(console_line(m, {log_has_color(), each_line_->eta_s(steps_left)}));
-  if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
-  if (!config_.metrics.prometheus_file.empty()) show_prometheus(m);
-}
-
-// A failure to write the page is a warning, since the run does not need it.
-void Report::show_prometheus(const StepMetrics& metrics) {
-  try {
-    write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), metrics);
-    prometheus_fails_ = false;
-  } catch (const Error& error) {
-    if (!std::exchange(prometheus_fails_, true))
-      log_warning(std::string("metrics.prometheus_file is not up to date: ") + error.what());
-  }
+  outputs_->write_line(m);
 }
 
 void Report::write_held() {
   folder_.write_warnings();
-  if (held_) metrics_->write(*held_);
-  if (held_ && table_) table_->write(*held_);
+  if (held_) outputs_->write_step(*held_);
   held_.reset();
 }
 
 std::string Report::trouble() {
-  std::string why = metrics_->file().trouble();
-  if (why.empty()) why = folder_.events().trouble();
-  if (why.empty() && expert_load_) why = expert_load_->file().trouble();
-  if (why.empty() && tensorboard_) why = tensorboard_->file().trouble();
-  return why;
+  const std::string why = outputs_->trouble();
+  return why.empty() ? folder_.events().trouble() : why;
 }
 
 void Report::pause() {
@@ -373,7 +348,7 @@ void Report::validation_done(std::int64_t step, std::optional<double> loss, std:
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
   log_styled(console_line(m, {log_has_color()}));
   folder_.event("validation", {{"step", step}, {"loss", *loss}});
-  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+  outputs_->write_line(m);
 }
 
 void Report::ended(std::int64_t step, std::int64_t schedule_step, std::int64_t tokens_seen,

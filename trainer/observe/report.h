@@ -11,13 +11,11 @@
 #include "config/schema/job_config.h"
 #include "datasets/loader.h"
 #include "parallel/mesh.h"
-#include "runs/metrics/expert_load.h"
-#include "runs/metrics/metrics_files.h"
 #include "runs/metrics/run_folder.h"
 #include "runs/metrics/step_metrics.h"
-#include "runs/metrics/tensorboard.h"
 #include "runs/metrics/throughput.h"
 #include "trainer/device/compute_device.h"
+#include "trainer/observe/metrics_outputs.h"
 #include "trainer/observe/start_and_end.h"
 #include "trainer/step/functions/train_step.h"
 #include "trainer/step/step_runner.h"
@@ -91,7 +89,6 @@ class Report {
   void log_detail(std::string_view line) const;
   void log_function(const CompiledStep& step);
   void write_held();
-  void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;
 
   const JobConfig& config_;
@@ -100,13 +97,9 @@ class Report {
   RunCosts costs_;
   RunFolder folder_;
   std::int64_t done_ = 0;  // steps when this process started
-  std::optional<StepMetricsWriter> metrics_;
-  std::optional<MetricsTable> table_;
-  std::optional<ExpertLoadWriter> expert_load_;
-  std::optional<EventFile> tensorboard_;
+  std::optional<MetricsOutputs> outputs_;
   std::optional<Throughput> each_step_, each_line_;
   std::optional<StepMetrics> held_;  // the metrics of a step whose validation is running
-  bool prometheus_fails_ = false;
   double started_s_ = 0, pause_began_s_ = 0, paused_s_ = 0;
   double line_peak_gib_ = 0;
   std::optional<OverflowMetrics> line_overflow_;  // present if experts may lack room for rows
