@@ -18,8 +18,9 @@ struct ErrorFile {
 };
 std::optional<ErrorFile> read_error_file(const std::string& path);
 
-// Whether `a` is more likely the cause than `b`. A failure with exit code 7 (lost peer) is likely a
-// consequence, unless the rank is the hang's culprit. Otherwise the earlier failure is the cause.
+// Returns whether `a` is more likely the cause than `b`. A failure with exit code 7 (lost peer) is
+// likely a consequence, unless the rank is the hang's culprit. Otherwise the earlier failure is the
+// cause.
 bool is_likelier_cause(const Failure& a, const Failure& b,
                        const std::optional<HangCulprit>& hang_culprit = {});
 
@@ -29,8 +30,8 @@ std::string cause_of(const Failure& failure);
 // lost node.
 std::string describe(const Failure& failure, int world_size, int nodes);
 
-// Whether a restart can help. User errors, non-finite steps and graphs that cannot be built fail
-// the same way again. 75 and 93 request an end.
+// Returns whether a restart can help. User errors, non-finite steps and graphs that cannot be built
+// fail the same way again. 75 and 93 request an end.
 bool may_restart(int code);
 // Returns the exit code that all ranks share. Otherwise returns the first code other than 0 and, if
 // possible, other than 7 (lost peer).

@@ -68,7 +68,7 @@ struct LaunchOptions {
 // machine lacks what a flag requires (`--nproc-per-node gpu` without a GPU).
 LaunchOptions parse_options(const std::vector<std::string>& words);
 
-// Whether `word` is a flag of the launcher, with or without a value.
+// Returns whether `word` is a flag of the launcher, with or without a value.
 bool serves_flag(const std::string& word);
 
 }  // namespace rondo::launch

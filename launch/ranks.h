@@ -50,8 +50,8 @@ class Ranks {
   void expect(int signal) { expected_.push_back(signal); }
 
   bool all_ended() const;
-  // Whether a rank failed, so that the others must be terminated. True only after a short wait if a
-  // more likely cause may still appear.
+  // Returns whether a rank failed, so that the others must be terminated. If a more likely cause
+  // may still appear, it is true only after a short wait.
   bool must_terminate() const;
   Ended ended() const;
 
