@@ -53,7 +53,7 @@ TEST_CASE("closed streams and full devices end no subcommand by a signal") {
     check_everywhere("", streams);  // 9 where it has results, 0 where it has none
 }
 
-TEST_CASE("CLI-12: results that the standard output does not take end a subcommand with 9") {
+TEST_CASE("results that the standard output does not take end a subcommand with 9") {
   for (const char* command : {"--version", "help --man", "opt --list", "completion bash",
                               "config resolve configs/llama3_debug.toml"}) {
     const ProgramResult end = run_program(

@@ -49,7 +49,7 @@ TEST_CASE("a key of a file that does not exist is placed and the nearest key nam
   });
 }
 
-TEST_CASE("CFG-17: a key of a megabyte and thousands of keys are refused in a few lines") {
+TEST_CASE("a key of a megabyte and thousands of keys are refused in a few lines") {
   const std::string long_key = message_of("[training]\n" + std::string(1'000'000, 'k') + " = 1\n", {});
   CHECK(long_key.size() < 2100);
   CHECK_THAT(long_key, ContainsSubstring("x.toml:2:1: training.kkk"));
