@@ -1,8 +1,8 @@
 // Detects a dead rank with WNOWAIT and kills its process group while the zombie still holds the
 // number. Only then is the rank reaped, because the number may be reused afterwards. A rank that
-// fails with the exit code for a lost peer does not terminate the others at once: the true cause may
-// fail a moment later. A rank that ends after the order to end is no cause, unless its error file
-// reports an earlier failure.
+// fails with the exit code for a lost peer does not terminate the others at once: the true cause
+// may fail a moment later. A rank that ends after the order to end is no cause, unless its error
+// file reports an earlier failure.
 #include "launch/ranks.h"
 
 #include <fmt/format.h>
