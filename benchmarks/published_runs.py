@@ -111,6 +111,9 @@ def sizes(dim, layers, heads, kv_heads, width, vocabulary, tied=False):
 TP, CP, REPLICAS = (f"parallelism.{name}_degree=" for name in ("tensor_parallel", "context_parallel", "data_parallel_replicate"))
 GATHERED_ONCE = ["parallelism.fsdp_reshard_after_forward=never"]
 ONCE_A_STEP = "parallelism.fsdp_gradient_sync=step"
+# Recipes of Megatron Bridge give each stage as many layers, and the last one the head beside them: account_for_loss_in_pipeline_split
+# is False (recipes/gpt_oss/gpt_oss.py of v0.3.0).
+EVEN_LAYERS = [f"parallelism.pipeline_parallel_{stage}_stage_less_layers=0" for stage in ("first", "last")]
 # torchtitan divided a pass into as many microbatches as the pipeline had ranks (9dec370, pipelining_utils.py).
 MICROBATCHES_OF_4 = "parallelism.pipeline_parallel_microbatch_size=4"
 
@@ -305,8 +308,7 @@ LATER = [
         [batch(1), in_all(128), policy("none"), *float8("tensorwise")], 14451, None),
     Row("70B on 64, TP 4 x PP 8, 5 stages a rank, tensorwise", "Megatron Bridge", "h100", 64, LLAMA_70B, "compiled",
         [TP + "4", *GATHERED_ONCE, *pipeline(8, "Interleaved1F1B", 128, "none"), "parallelism.pipeline_parallel_layers_per_stage=2",
-         "parallelism.pipeline_parallel_first_stage_less_layers=0", "parallelism.pipeline_parallel_last_stage_less_layers=0",
-         *float8("tensorwise")], 1621, None),
+         *EVEN_LAYERS, *float8("tensorwise")], 1621, None),
     Row("8B, 8 microbatches of 2, tensorwise", "Megatron Bridge", "b200", 8, LLAMA_8B, "compiled",
         [batch(2), in_all(128), policy("none"), *GATHERED_ONCE, ONCE_A_STEP, *float8("tensorwise")], 30624, None),
     Row("8B, 8 microbatches of 2, tensorwise", "Megatron Bridge", "gb200", 8, LLAMA_8B, "compiled",
@@ -321,7 +323,8 @@ LATER = [
           [*experts(ep, 4), in_all(1280), policy("none"), *GATHERED_ONCE, ONCE_A_STEP], speed, None)
       for device, ep, speed in (("gb200", 64, 15784), ("gb300", 64, 19412))),
     Row("gpt-oss 120B on 64, PP 4 x EP 8", "Megatron Bridge", "h100", 64, GPT_OSS_120B, "compiled",
-        [*experts(8, 80), "parallelism.expert_overflow=drop", *GATHERED_ONCE, *pipeline(4, "1F1B", 80, "none")], 5993, None),
+        [*experts(8, 80), "parallelism.expert_overflow=drop", *GATHERED_ONCE, *pipeline(4, "1F1B", 80, "none"), *EVEN_LAYERS], 5993,
+        None),
     Row("Qwen3 30B-A3B, EP 8, 16 microbatches of 4", "Automodel", "h100", 8, QWEN_30B, "compiled",
         [*experts(8, 4), in_all(512), policy("none")], 12040, None, once(8)),
     Row("gpt-oss 20B, EP 8, 16 microbatches of 2", "Automodel", "h100", 8, GPT_OSS_20B, "compiled",
