@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/worker_options.h"
 #include "config/derived/batch.h"
@@ -18,12 +19,17 @@ namespace {
 
 constexpr std::string_view kDefaultDevice = "h200";
 
-// Appends the devices of a list. Returns the broken rule, or "".
+bool has_name(const std::vector<ir::DeviceModel>& devices, const std::string& name) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const ir::DeviceModel& device) { return device.name == name; });
+}
+
+// Appends the devices of a list, each once. Returns the broken rule, or "".
 std::string read_devices(const std::string& list, std::vector<ir::DeviceModel>& devices) {
   devices.clear();
   for (const std::string& name : split(list, ',')) {
     if (const ir::DeviceModel* model = ir::find_device_model(name); model != nullptr) {
-      devices.push_back(*model);
+      if (!has_name(devices, model->name)) devices.push_back(*model);
       continue;
     }
     std::vector<std::string> names;
@@ -83,6 +89,7 @@ struct Machine {
   std::string rates;
 };
 
+// Applies the figures and adds them to the description, which plans print.
 void apply(const Machine& machine, ir::DeviceModel& device, const Flags& flags) {
   const auto require = [&](const char* flag, const std::string& rule) {
     if (!rule.empty()) flags.fail({flags.as_given(flag) + " " + rule});
@@ -94,9 +101,13 @@ void apply(const Machine& machine, ir::DeviceModel& device, const Flags& flags) 
   if (machine.network_gbit_per_s) ir::set_network(device, *machine.network_gbit_per_s);
   if (machine.power_w) require("--power", ir::set_power(device, *machine.power_w));
   if (!machine.rates.empty()) require("--rates", scale_rates(machine.rates, device));
+  if (machine.gpus_per_node) device.what += fmt::format(", {} a node", *machine.gpus_per_node);
+  if (machine.network_gbit_per_s) device.what += fmt::format(", {:g} Gb/s each", *machine.network_gbit_per_s);
+  if (machine.power_w) device.what += fmt::format(", {:g} W each", *machine.power_w);
+  if (!machine.rates.empty()) device.what += ", rates " + machine.rates;
 }
 
-// Checks the flags that a comparison, or a plan alone, lacks.
+// Checks flags that exclude each other.
 void check_outputs(const PlanOptions& options, const Flags& flags) {
   if (options.compares()) {
     for (const char* flag : {"--search", "--timeline", "--verbose"})
@@ -115,6 +126,8 @@ void check_outputs(const PlanOptions& options, const Flags& flags) {
            " needs parallelism.pipeline_parallel_degree or parallelism.overlapped_microbatches above 1, "
            "or several numbers of ranks"});
   }
+  if (options.search && options.search_plans == 0)
+    flags.fail({flags.as_given("--search-plans") + " must be above 0 with --search"});
 }
 
 }  // namespace
@@ -169,8 +182,14 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   if (!flags.read(args)) return std::nullopt;
   if (options.rank.value_or(0) >= options.worlds.front())
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});
-  for (const std::string& file : files)
-    options.devices.push_back(read_device_file(file, flags.as_given("--device-file")));
+  for (const std::string& file : files) {
+    ir::DeviceModel device = read_device_file(file, flags.as_given("--device-file"));
+    if (has_name(options.devices, device.name))
+      flags.fail(
+          {fmt::format("--device-file \"{}\" has a GPU with the name of another, {}; set name in the file",
+                       file, device.name)});
+    options.devices.push_back(std::move(device));
+  }
   if (options.devices.empty()) options.devices.push_back(*ir::find_device_model(kDefaultDevice));
   for (ir::DeviceModel& device : options.devices) apply(machine, device, flags);
   const bool is_gpu = options.devices.front().is_gpu;

@@ -126,6 +126,9 @@ std::string comparison_text(const std::vector<JobPlan>& plans, std::int64_t toke
               ? std::string()
               : fmt::format("  does not fit in {:.1f} GiB", static_cast<double>(p.usable_bytes) / (1 << 30)));
     }
+  text += "\n";
+  for (const std::span<const JobPlan> group : by_device(plans))
+    text += fmt::format("{:<12}  {}\n", group.front().device->name, group.front().device->what);
   return text;
 }
 

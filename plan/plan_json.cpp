@@ -158,6 +158,7 @@ nlohmann::ordered_json plan_document(const JobPlan& p, const std::optional<Searc
       {"parameters", p.parameters},
       {"flops_per_token", p.flops_per_token},
       {"device", p.device->name},
+      {"device_description", p.device->what},
       {"world_size", p.layout.mesh.world_size()},
       {"rank", p.rank},
   };

@@ -58,6 +58,23 @@ TEST_CASE("a device file with a base changes only what it names") {
   CHECK(own.at("memory").at("usable_bytes") == std::int64_t{37} << 30);
 }
 
+TEST_CASE("two GPUs of one name cannot be told apart, which ends with 2") {
+  const DeviceFile file("base = \"h100\"\nmemory_gib = 40\n");
+  const ProgramResult result = plan("llama3_8b.toml", kJob + "8 --device h100" + file.flag());
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.output,
+             ContainsSubstring("has a GPU with the name of another, h100; set name in the file"));
+}
+
+TEST_CASE("a plan prints the figures of the machine that its flags changed") {
+  const std::string text =
+      plan("llama3_8b.toml",
+           kJob + "8 --device h100 --gpus-per-node 4 --network 100 --power 500 --rates links=0.9")
+          .output;
+  CHECK_THAT(text, ContainsSubstring(
+                       "(NVIDIA H100 SXM, 80 GB, 4 a node, 100 Gb/s each, 500 W each, rates links=0.9)"));
+}
+
 TEST_CASE("each mistake in a device file is a line with its place and rule, and ends with 3") {
   struct Mistake {
     const char *text, *message;
@@ -142,7 +159,7 @@ TEST_CASE("the text begins with the verdict, and notes and kernels need --verbos
 
 TEST_CASE("lists of ranks and devices give a row each, equal to the plans alone, and a picture") {
   const fs::path picture = fs::temp_directory_path() / fmt::format("rondo-scaling-{}.svg", getpid());
-  const std::string words = kJob + "16,8 --device h100,b200 --price 3";
+  const std::string words = kJob + "16,8,16 --device h100,b200,h100-80gb --network 400 --price 3";
   const json plans = plan_json("llama3_8b.toml", words + " --write " + picture.string()).at("plans");
   REQUIRE(plans.size() == 4);
   CHECK(plans[0].at("world_size") == 8);
@@ -155,7 +172,8 @@ TEST_CASE("lists of ranks and devices give a row each, equal to the plans alone,
   for (const char* part : {"llama3 8B", "b200, ", "<title>16 ranks: ", "</svg>"})
     CHECK_THAT(svg, ContainsSubstring(part));
   const std::string text = plan("llama3_8b.toml", words).output;
-  for (const char* part : {"efficiency", "100.0 %", "20 a parameter", "b200"})
+  for (const char* part :
+       {"efficiency", "100.0 %", "20 a parameter", "b200", "NVIDIA H100 SXM, 80 GB, 400 Gb/s each\n"})
     CHECK_THAT(text, ContainsSubstring(part));
 }
 
@@ -174,6 +192,7 @@ TEST_CASE("a flag of a machine that cannot be is one line with its rule, and end
       Mistake{"8 --device h100,cpu", "--device \"h100,cpu\" must be GPUs, or cpu alone"},
       Mistake{"8 --device h100,b20", "--device \"h100,b20\" \"b20\" is not known (did you mean h20?)"},
       Mistake{"8,16 --search", "--search needs one --world and one --device"},
+      Mistake{"8 --search", "--search-plans \"0\" must be above 0 with --search"},
       Mistake{"8 --device h100,b200 --write x.svg", "--write \"x.svg\" needs several numbers of ranks"},
       Mistake{"8,16 --write x.html", "--write \"x.html\" must end in .svg for several numbers of ranks"},
       Mistake{"8,16 --rank 8", "--rank \"8\" must be below --world \"8,16\""});
