@@ -6,7 +6,6 @@
 #include "compiler/analysis/forward_values.h"
 
 #include "compiler/analysis/parameters.h"
-#include "compiler/ir/def_use.h"
 #include "compiler/ir/storages.h"
 #include "compiler/ops/op.h"
 
@@ -102,42 +101,50 @@ IdMap<bool> ForwardValues::recompute_all_but(const IdMap<bool>& keep) const {
   return recompute;
 }
 
-RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute) {
-  RecomputePlan plan{IdMap<bool>(graph.nodes.size(), false), {}, 0};
-  const DefUse def_use(graph);
-  const IdMap<ValueId> roots = storage_roots(graph);
+RecomputePlanner::RecomputePlanner(const Graph& graph)
+    : graph_(graph), def_use_(graph), roots_(storage_roots(graph)) {
   const IdMap<std::int32_t> blocks = blocks_of_nodes(graph), parameters = parameters_of_nodes(graph);
-  IdMap<bool> seen(graph.values.size(), false);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    is_of_block_.push_back(blocks[i] >= 0 && parameters[i] < 0);
+}
+
+RecomputePlan RecomputePlanner::plan(const IdMap<bool>& recompute) const {
+  RecomputePlan plan{IdMap<bool>(graph_.nodes.size(), false), {}, 0};
+  IdMap<bool> seen(graph_.values.size(), false);
   std::vector<ValueId> open;
   const auto need = [&](ValueId id) {
     if (!seen[id]) open.push_back(id);
     seen[id] = true;
   };
   const auto save = [&](ValueId root) {
-    const NodeIndex node = def_use.maker(root);
-    if (node < 0 || blocks[node] < 0 || parameters[node] >= 0) return;
+    const NodeIndex node = def_use_.maker(root);
+    if (node < 0 || !is_of_block_[node]) return;
     plan.saved.push_back(root);
-    plan.saved_bytes += storage_bytes(graph.value(root).type);
+    plan.saved_bytes += storage_bytes(graph_.value(root).type);
   };
-  IdMap<bool> saved(graph.values.size(), false);
-  for (const Node& reader : graph.nodes) {
+  IdMap<bool> saved(graph_.values.size(), false);
+  for (const Node& reader : graph_.nodes) {
     if (!is_backward(reader)) continue;
     for_each_operand(reader, need);
     while (!open.empty()) {
       const ValueId id = open.back();
       open.pop_back();
-      const NodeIndex node = def_use.maker(id);
-      if (node < 0 || graph.nodes[node].phase != Phase::forward) continue;
+      const NodeIndex node = def_use_.maker(id);
+      if (node < 0 || graph_.nodes[node].phase != Phase::forward) continue;
       if (recompute[node]) {
         plan.again[node] = true;
-        for_each_operand(graph.nodes[node], need);
-      } else if (const ValueId root = roots[id]; !saved[root]) {
+        for_each_operand(graph_.nodes[node], need);
+      } else if (const ValueId root = roots_[id]; !saved[root]) {
         saved[root] = true;
         save(root);
       }
     }
   }
   return plan;
+}
+
+RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute) {
+  return RecomputePlanner(graph).plan(recompute);
 }
 
 }  // namespace rondo::ir

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/ir.h"
 #include "compiler/ir/options.h"
 
@@ -62,5 +63,18 @@ struct RecomputePlan {
   std::int64_t saved_bytes = 0;
 };
 RecomputePlan plan_recompute(const Graph& graph, const IdMap<bool>& recompute);
+
+// Plans many decisions for one graph, which outlives this and does not change.
+class RecomputePlanner {
+ public:
+  explicit RecomputePlanner(const Graph& graph);
+  RecomputePlan plan(const IdMap<bool>& recompute) const;
+
+ private:
+  const Graph& graph_;
+  DefUse def_use_;
+  IdMap<ValueId> roots_;
+  IdMap<bool> is_of_block_;  // by node: computes activations of a block
+};
 
 }  // namespace rondo::ir

@@ -44,6 +44,7 @@ class Filler {
   Filler(const Graph& graph, const ForwardValues& forward, TargetDevice device)
       : graph_(graph),
         forward_(forward),
+        planner_(graph),
         classes_(node_classes(graph, forward)),
         keep_(graph.nodes.size(), false) {
     const DeviceModel& model = device_model_for(device);
@@ -53,8 +54,7 @@ class Filler {
 
   std::int64_t saved_bytes() const { return plan_.saved_bytes; }
   std::int64_t bytes_of_none() const {
-    return plan_recompute(graph_, forward_.recompute_all_but(IdMap<bool>(graph_.nodes.size(), true)))
-        .saved_bytes;
+    return planner_.plan(forward_.recompute_all_but(IdMap<bool>(graph_.nodes.size(), true))).saved_bytes;
   }
 
   IdMap<bool> fill(std::int64_t limit) {
@@ -74,7 +74,7 @@ class Filler {
   }
 
  private:
-  void update() { plan_ = plan_recompute(graph_, forward_.recompute_all_but(keep_)); }
+  void update() { plan_ = planner_.plan(forward_.recompute_all_but(keep_)); }
 
   // Returns 0 where saving the class saves no time.
   double seconds_per_byte(const NodeClass& nodes) const {
@@ -103,6 +103,7 @@ class Filler {
 
   const Graph& graph_;
   const ForwardValues& forward_;
+  const RecomputePlanner planner_;
   const std::vector<NodeClass> classes_;
   IdMap<double> seconds_;
   IdMap<bool> keep_;

@@ -13,9 +13,15 @@ IdMap<std::int32_t> parameters_of_nodes(const Graph& graph) {
       index.emplace(graph.inputs[i].name, static_cast<std::int32_t>(i));
   IdMap<std::int32_t> parameters;
   parameters.reserve(graph.nodes.size());
+  std::string_view module;  // of the last node: neighbours have the same
+  std::int32_t last = -1;
   for (const Node& node : graph.nodes) {
-    const auto parameter = index.find(node.module);
-    parameters.push_back(parameter == index.end() ? -1 : parameter->second);
+    if (node.module != module) {
+      const auto parameter = index.find(node.module);
+      module = node.module;
+      last = parameter == index.end() ? -1 : parameter->second;
+    }
+    parameters.push_back(last);
   }
   return parameters;
 }
