@@ -107,9 +107,17 @@ def in_words(tokens_per_s):
     return f"{tokens_per_s:,.0f}" if tokens_per_s else "-"
 
 
+def state_fits(job, asked, flags):
+    """Whether parameters and moments fit if every rank has a share of them; so no way fits where they do not."""
+    bytes_of_parameter = 8 if BF16_MOMENTS in flags else 12
+    return bytes_of_parameter * asked["parameters"] / job[2] <= asked["memory"]["usable_bytes"]
+
+
 def by_hand(a, job, asked):
     speeds = [0.0]
     for flags in [*(way.split() for way in job[5]), *by_rules(job, asked, a.hand)]:
+        if not state_fits(job, asked, flags):
+            continue
         p = plan(a, job, ["--search-plans", "0", *flags])
         if p and p["memory"]["fits"]:
             speeds.append(p["tokens_per_s"])
@@ -123,6 +131,8 @@ def best(ways, key):
 def rows_of(a, job):
     name, _, ranks, device, _, _ = job
     asked = plan(a, job, ["--search", "--search-plans", str(a.plans)])
+    if asked is None:
+        sys.exit(f"plan_search: {name} on {ranks} {device} cannot be planned; {a.rondo} plan configs/{job[1]}.toml --world {ranks} says why")
     ways = asked["remedies"] or asked["faster"]
     fits = asked["memory"]["fits"]
     own = asked["tokens_per_s"] if fits else 0
