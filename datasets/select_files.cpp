@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "datasets/documents/text_file.h"
+#include "datasets/split_names.h"
 #include "support/error.h"
 #include "support/files/file.h"
 #include "support/files/file_error.h"
@@ -147,6 +148,8 @@ class EntryFiles {
     if (data_.empty()) return keep([](FileFormat format) { return format == FileFormat::json; });
     if (data_.size() > 1) fail_mixed();
     keep(is_data);
+    if (std::string warning = warn_of_splits(entry_, found_.files); !warning.empty())
+      selected_.warnings.push_back(std::move(warning));
   }
 
   void choose_text() {
@@ -272,7 +275,8 @@ SelectedFiles select_files(std::string_view paths, std::string_view text_key) {
   if (entries.empty()) find_files(paths);  // says so
   SelectedFiles selected;
   for (const std::string& entry : entries) EntryFiles(entry, text_key, selected).select();
-  selected.warnings = warn_of_repeats(selected.files);
+  for (std::string& warning : warn_of_repeats(selected.files))
+    selected.warnings.push_back(std::move(warning));
   return selected;
 }
 

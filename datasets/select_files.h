@@ -27,7 +27,8 @@ struct SelectedFiles {
   std::int64_t skipped_hidden = 0, skipped_special = 0, skipped_binary = 0;
   // Say what is left out, and which data files are read as text; lines for each entry of the path.
   std::vector<std::string> notes{};
-  std::vector<std::string> warnings{};  // files that are listed twice
+  // Files that are listed twice, and data of several splits.
+  std::vector<std::string> warnings{};
 };
 
 // `text_key`: the field of JSON lines. Throws Error(data) for a file that is not read, naming what

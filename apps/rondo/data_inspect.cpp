@@ -216,6 +216,7 @@ int run_data_inspect(const Arguments& args) {
   for (const std::string& paths : words) {
     const SelectedFiles selected = select_files(paths, options.text.text_key);
     for (const std::string& note : selected.notes) line(note);
+    for (const std::string& warning : selected.warnings) line("warning: " + warning);
     for (const NamedFile& named : name_files(selected.files)) {
       if (named.open == nullptr) {
         documents += inspect_text(named.file, options);

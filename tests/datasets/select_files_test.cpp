@@ -1,5 +1,7 @@
 #include "datasets/select_files.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -99,6 +101,34 @@ TEST_CASE("files beside one data format are left out and counted by kind") {
               ": files read: 1; left out: 1 JSON (dataset_infos.json), 1 binary (image.png), 5 "
               "text (the first is LICENSE), 10 unfinished (the first is rest.jsonl.incomplete)"});
   CHECK(open_source(folder.path("d"), ByteTokenizer())->counts().notes == selected.notes);
+}
+
+TEST_CASE("data of a training split and of others is read with a warning that names the splits") {
+  const TempFolder folder;
+  for (const char* name :
+       {"train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001", "test"})
+    folder.write(fmt::format("files/data/{}.jsonl", name), kThree);
+  for (const char* name : {"train/data-0", "test/data-0"})
+    folder.write(fmt::format("folders/en/{}.jsonl", name), kThree);
+  const auto warning = [&](const char* name, const char* splits, const char* one) {
+    return fmt::format(
+        "data path \"{}\": files of several splits are read as one: {}. To read one split, name its files, "
+        "such as \"{}\"",
+        folder.path(name), splits, folder.path(one));
+  };
+  CHECK(select_files(folder.path("files"), "text").warnings ==
+        Names{warning("files", "1 test, 2 train, 1 validation", "files/data/train*")});
+  CHECK(select_files(folder.path("folders"), "text").warnings ==
+        Names{warning("folders", "1 test, 1 train", "folders/en/train")});
+  CHECK(select_files(folder.path("files/data/train*"), "text").warnings.empty());
+  CHECK(select_files(folder.path("folders/en/train"), "text").warnings.empty());
+
+  for (const char* name : {"trains.jsonl", "testament.jsonl", "latest.jsonl"})
+    folder.write(fmt::format("others/{}", name), kThree);
+  CHECK(select_files(folder.path("others"), "text").warnings.empty());
+  for (const char* name : {"train.py", "test/train_test.py"})
+    folder.write(fmt::format("sources/{}", name), "import os\n");
+  CHECK(select_files(folder.path("sources"), "text").warnings.empty());
 }
 
 TEST_CASE("a file that is named itself is read whatever its name is") {
