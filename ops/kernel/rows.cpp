@@ -1,6 +1,6 @@
 #include "ops/kernel/rows.h"
 
-#include <algorithm>
+#include "ops/kernel/filled_rows.h"
 
 namespace rondo {
 
@@ -12,7 +12,7 @@ at::Tensor rows_of(const at::Tensor& x) {
 at::Tensor with_contiguous_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 std::int64_t filled_rows(const std::optional<at::Tensor>& count, std::int64_t rows) {
-  return count ? std::clamp<std::int64_t>(*count->const_data_ptr<std::int32_t>(), 0, rows) : rows;
+  return filled_rows(count ? count->const_data_ptr<std::int32_t>() : nullptr, rows);
 }
 
 }  // namespace rondo

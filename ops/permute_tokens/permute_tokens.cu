@@ -2,6 +2,7 @@
 // sum has the order of the CPU's, so that bits are equal. No result overlaps an operand, so several
 // loads are in flight at once.
 #include "ops/kernel/element.cuh"
+#include "ops/kernel/filled_rows.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
 
@@ -10,12 +11,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarpsOfBlock = kThreads / kWarp;
-
-__device__ std::int64_t rows_that_count(const std::int32_t* count, std::int64_t rows) {
-  if (count == nullptr) return rows;
-  const std::int64_t n = *count;
-  return n < 0 ? 0 : (n > rows ? rows : n);
-}
 
 __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
@@ -33,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   auto* const out = reinterpret_cast<Elements*>(result + row * width);
   const std::int64_t packs = width / kCount;
   const int lane = threadIdx.x % kWarp;
-  if (row >= rows_that_count(count, rows)) {
+  if (row >= filled_rows(count, rows)) {
     Elements zeros;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) zeros.at[i] = rounded<T>(0);
@@ -79,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   using Sum = SumOf<T>;
   const std::int64_t token = row_of_warp();
   if (token >= tokens) return;
-  const std::int64_t filled = rows_that_count(count, room), packs = width / kCount;
+  const std::int64_t filled = filled_rows(count, room), packs = width / kCount;
   for (std::int64_t d = threadIdx.x % kWarp; d < packs; d += kWarp) {
     Pack<Sum, kCount> sums;
 #pragma unroll
@@ -130,7 +125,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t slot = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kSums;
   const int lane = threadIdx.x % kSums;
   const std::int64_t row = slot < slots ? place[slot] : -1;
-  const bool counts = row >= 0 && row < rows_that_count(count, room);
+  const bool counts = row >= 0 && row < filled_rows(count, room);
   Sum mine = 0;
   if (counts) {
     const T *const a = rows + row * width, *const b = x + slot / copies * width;
