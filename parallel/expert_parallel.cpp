@@ -128,8 +128,7 @@ struct Runs {
 Runs runs_within(std::int64_t capacity, const Tensor& counts_E, bool bounded) {
   const Tensor ends_E = at::cumsum(counts_E, 0, at::kInt);
   if (!bounded) return {ends_E, {}};
-  const Tensor all = ends_E.select(0, ends_E.size(0) - 1);
-  return {at::clamp_max(ends_E, capacity), at::clamp_min(all - capacity, 0).to(at::kFloat)};
+  return {at::clamp_max(ends_E, capacity), at::clamp_min(count_of(ends_E) - capacity, 0).to(at::kFloat)};
 }
 
 Tensor gather_ids(const Tensor& experts_TK, const AxisGroup& group) {

@@ -41,9 +41,6 @@ Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
   return by_group.masked_fill(out, -std::numeric_limits<double>::infinity()).view({tokens, experts});
 }
 
-// Returns the number of rows of all experts, int32 []. The rows from there on are empty.
-Tensor count_of(const Tensor& ends_E) { return ends_E.select(0, ends_E.size(0) - 1); }
-
 Tensor grouped(const char* name, const Tensor& x_RD, const RankContext& ranks, const Tensor& ends_E) {
   ModuleScope scope(name);
   return ranks.weights->grouped_linear(x_RD, ends_E);
@@ -53,7 +50,7 @@ Tensor run_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor
   ModuleScope scope("experts");
   const Tensor gate_RF = grouped("w1", rows_RD, ranks, ends_E);
   const Tensor up_RF = grouped("w3", rows_RD, ranks, ends_E);
-  return grouped("w2", swiglu_of_rows(gate_RF, up_RF, count_of(ends_E)), ranks, ends_E);
+  return grouped("w2", swiglu_of(gate_RF, up_RF, count_of(ends_E)), ranks, ends_E);
 }
 
 Tensor grouped_product(const char* name, const Tensor& x_RD, const RankContext& ranks, const Tensor& ends_E) {
@@ -66,7 +63,7 @@ Tensor run_fused_experts(const Tensor& rows_RD, const RankContext& ranks, const 
   const Tensor both = grouped_product("gate_up", rows_RD, ranks, ends_E);
   const std::int64_t width = both.size(-1) / 2;  // of this rank
   const std::vector<Tensor> gate_and_up = both.split_with_sizes({width, width}, -1);
-  const Tensor hidden = swiglu_of_rows(gate_and_up[0], gate_and_up[1], count_of(ends_E));
+  const Tensor hidden = swiglu_of(gate_and_up[0], gate_and_up[1], count_of(ends_E));
   return grouped_product("down", hidden, ranks, ends_E);
 }
 

@@ -49,6 +49,8 @@ SortedSlots sort_slots(const Tensor& keys, std::int64_t kinds) {
   return {std::move(order), std::move(place), std::move(counts)};
 }
 
+Tensor count_of(const Tensor& ends) { return ends.select(0, ends.size(0) - 1); }
+
 std::tuple<Tensor, Tensor, Tensor> sort_slots_results(const Tensor& keys, std::int64_t kinds) {
   check_operand("sort_slots", "keys", keys, {keys.numel()}, at::kLong);
   RONDO_ASSERT(keys.numel() <= std::numeric_limits<std::int32_t>::max(), "sort_slots: too many keys");

@@ -24,6 +24,10 @@ struct SortedSlots {
 // Not differentiable. On the CPU, throws Error(internal) for a key out of range.
 SortedSlots sort_slots(const at::Tensor& keys_N, std::int64_t kinds);
 
+// Returns the number of slots of all kinds, int32 []: the last end of a kind. Slots from there on
+// are of no kind.
+at::Tensor count_of(const at::Tensor& ends);
+
 // Checks the operands and allocates the results, for the kernels of every device and the shape
 // rule.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sort_slots_results(const at::Tensor& keys_N,

@@ -114,39 +114,24 @@ Tensor swiglu_backward_joined_cpu(const Tensor& grad, const Tensor& gate, const 
 }
 
 struct Swiglu : torch::autograd::Function<Swiglu> {
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up) {
-    at::AutoDispatchBelowAutograd below_autograd;
-    context->save_for_backward({gate, up});
-    return swiglu_of(gate, up);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    static const auto handle = op_handle<decltype(swiglu_backward_cpu)>("rondo::swiglu_backward");
-    const auto saved = context->get_saved_variables();
-    auto [of_gate, of_up] = handle.call(gradients[0], saved[0], saved[1]);
-    return {of_gate, of_up};
-  }
-};
-Tensor swiglu_autograd(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
-
-struct SwigluRows : torch::autograd::Function<SwigluRows> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up,
-                        const Tensor& count) {
+                        const Count& count) {
     at::AutoDispatchBelowAutograd below_autograd;
-    context->save_for_backward({gate, up, count});
-    return swiglu_of_rows(gate, up, count);
+    torch::autograd::variable_list saved = {gate, up};
+    if (count) saved.push_back(*count);
+    context->save_for_backward(std::move(saved));
+    return swiglu_of(gate, up, count);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    static const auto handle = op_handle<decltype(swiglu_rows_backward_cpu)>("rondo::swiglu_rows_backward");
+    static const auto all = op_handle<decltype(swiglu_backward_cpu)>("rondo::swiglu_backward");
+    static const auto counted = op_handle<decltype(swiglu_rows_backward_cpu)>("rondo::swiglu_rows_backward");
     const auto saved = context->get_saved_variables();
-    auto [of_gate, of_up] = handle.call(gradients[0], saved[0], saved[1], saved[2]);
+    auto [of_gate, of_up] = saved.size() > 2 ? counted.call(gradients[0], saved[0], saved[1], saved[2])
+                                             : all.call(gradients[0], saved[0], saved[1]);
     return {of_gate, of_up, {}};
   }
 };
-Tensor swiglu_rows_autograd(const Tensor& gate, const Tensor& up, const Tensor& count) {
-  return SwigluRows::apply(gate, up, count);
-}
 
 void check_gradients(const char* op, const Tensor& grad, const Tensor& gate, const Tensor& up) {
   check_float(op, "gate", gate);
@@ -156,14 +141,10 @@ void check_gradients(const char* op, const Tensor& grad, const Tensor& gate, con
 
 }  // namespace
 
-Tensor swiglu_of(const Tensor& gate, const Tensor& up) {
-  static const auto handle = op_handle<decltype(swiglu_cpu)>("rondo::swiglu");
-  return handle.call(gate, up);
-}
-
-Tensor swiglu_of_rows(const Tensor& gate, const Tensor& up, const Tensor& count) {
-  static const auto handle = op_handle<decltype(swiglu_rows_cpu)>("rondo::swiglu_rows");
-  return handle.call(gate, up, count);
+Tensor swiglu_of(const Tensor& gate, const Tensor& up, const Count& count) {
+  static const auto all = op_handle<decltype(swiglu_cpu)>("rondo::swiglu");
+  static const auto counted = op_handle<decltype(swiglu_rows_cpu)>("rondo::swiglu_rows");
+  return count ? counted.call(gate, up, *count) : all.call(gate, up);
 }
 
 Tensor swiglu_result(const Tensor& gate, const Tensor& up) {
@@ -213,8 +194,10 @@ TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("swiglu_rows_backward", &swiglu_rows_backward_cpu);
 }
 TORCH_LIBRARY_IMPL(rondo, Autograd, m) {
-  m.impl("swiglu", &swiglu_autograd);
-  m.impl("swiglu_rows", &swiglu_rows_autograd);
+  m.impl("swiglu", [](const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up, Count()); });
+  m.impl("swiglu_rows", [](const Tensor& gate, const Tensor& up, const Tensor& count) {
+    return Swiglu::apply(gate, up, Count(count));
+  });
 }
 
 }  // namespace rondo

@@ -17,12 +17,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <tuple>
 
 namespace rondo {
 
-at::Tensor swiglu_of(const at::Tensor& gate, const at::Tensor& up);
-at::Tensor swiglu_of_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& count);
+// Calls rondo::swiglu, or rondo::swiglu_rows if there is a count.
+at::Tensor swiglu_of(const at::Tensor& gate, const at::Tensor& up,
+                     const std::optional<at::Tensor>& count = {});
 
 // Check the operands and allocate the results, for the kernels of every device and the shape rules.
 // Throw Error(internal) for operands other than described above.
