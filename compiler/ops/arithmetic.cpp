@@ -51,13 +51,19 @@ Placement gradient_of_pointwise(const OnAxis& axis, std::size_t) {
   return product_of(aligned(axis, 0), others);
 }
 
-// rondo.swiglu_rows (gate, up, count), rondo.swiglu_rows_backward (grad, gate, up, count). The
-// count is of the rank's own rows, however these are sharded.
+// rondo.swiglu_rows (gate, up, count), rondo.swiglu_rows_backward (grad, gate, up, count),
+// rondo.clamped_swiglu (gate_up, count, ...), rondo.clamped_swiglu_backward (grad, gate_up, count,
+// ...). The count is of the rank's own rows, however these are sharded.
 Placement gated_rows(const OnAxis& axis, std::size_t) {
   return sum_of(nonlinear(axis.operand(0)), nonlinear(axis.operand(1)));
 }
 Placement gradient_of_gated_rows(const OnAxis& axis, std::size_t) {
   return product_of(axis.operand(0), sum_of(nonlinear(axis.operand(1)), nonlinear(axis.operand(2))));
+}
+
+Placement clamped_rows(const OnAxis& axis, std::size_t) { return nonlinear(axis.operand(0)); }
+Placement gradient_of_clamped_rows(const OnAxis& axis, std::size_t) {
+  return product_of(axis.operand(0), nonlinear(axis.operand(1)));
 }
 
 Placement choose(const OnAxis& axis, std::size_t) {  // (condition, x, y)
@@ -212,7 +218,10 @@ constexpr Op kArithmeticOps[] = {
     {.name = "aten.silu.default", .overwritten = 1, .shard = pointwise},
     {.name = "aten.sqrt.default", .overwritten = 1, .shard = pointwise},
     {.name = "aten.sub.Scalar", .shard = pointwise},
-    {.name = "rondo.clamped_swiglu.default", .signature = {1, 3, 1}, .shard = pointwise},
+    {.name = "rondo.clamped_swiglu.default",
+     .signature = {2, 4, 1},
+     .of_experts = true,
+     .shard = clamped_rows},
     {.name = "rondo.swiglu.default", .reuses = 0, .shard = pointwise},
     {.name = "rondo.swiglu_rows.default",
      .signature = {3, 3, 1},
@@ -224,9 +233,10 @@ constexpr Op kArithmeticOps[] = {
     {.name = "aten.silu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.rope.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.clamped_swiglu_backward.default",
-     .signature = {2, 4, 1},
+     .signature = {3, 5, 1},
      .reuses = 1,
-     .shard = gradient_of_pointwise},
+     .of_experts = true,
+     .shard = gradient_of_clamped_rows},
     {.name = "rondo.swiglu_backward.default", .reuses = 0, .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_backward_joined.default", .shard = gradient_of_pointwise},
     {.name = "rondo.swiglu_rows_backward.default",

@@ -81,7 +81,8 @@ Tensor run_clamped_experts(const Tensor& rows_RD, const RankContext& ranks, cons
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
   const Tensor both = biased_product("gate_up", rows_RD, /*is_partial=*/false, ranks, ends_E);
-  return biased_product("down", clamped_swiglu(both, kLimit, kSlope), /*is_partial=*/true, ranks, ends_E);
+  const Tensor hidden = clamped_swiglu(both, count_of(ends_E), kLimit, kSlope);
+  return biased_product("down", hidden, /*is_partial=*/true, ranks, ends_E);
 }
 
 Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const RankContext& ranks,

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/kernel/check_operand.h"
@@ -21,7 +22,7 @@ namespace {
 
 using at::Tensor;
 
-Tensor clamped_swiglu_cpu(const Tensor& gate_up_in, double limit, double slope) {
+Tensor clamped_swiglu_cpu(const Tensor& gate_up_in, const Tensor& count, double limit, double slope) {
   const Tensor result = clamped_swiglu_result(gate_up_in);
   const Tensor gate_up = rows_of(gate_up_in);
   const std::int64_t width = gate_up.size(1) / 2;
@@ -31,9 +32,14 @@ Tensor clamped_swiglu_cpu(const Tensor& gate_up_in, double limit, double slope) 
     const T* const pairs = gate_up.const_data_ptr<T>();
     T* const results = result.mutable_data_ptr<T>();
     const swiglu::Clamp<Sum> clamp{static_cast<Sum>(limit), static_cast<Sum>(slope)};
+    const std::int64_t filled = filled_rows(count, gate_up.size(0));
     for_each_row(gate_up.size(0), width, [&](std::int64_t row) {
       const T* const pair = pairs + row * gate_up.stride(0);
       T* const to = results + row * width;
+      if (row >= filled) {
+        std::fill_n(to, width, T(0));
+        return;
+      }
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < width; ++i)
         to[i] = static_cast<T>(
@@ -43,8 +49,8 @@ Tensor clamped_swiglu_cpu(const Tensor& gate_up_in, double limit, double slope) 
   return result;
 }
 
-Tensor clamped_swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_up_in, double limit,
-                                   double slope) {
+Tensor clamped_swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_up_in, const Tensor& count,
+                                   double limit, double slope) {
   const Tensor result = clamped_swiglu_gradient(grad_in, gate_up_in);
   const Tensor grad = rows_of(grad_in), gate_up = rows_of(gate_up_in);
   const std::int64_t width = grad.size(1);
@@ -54,9 +60,14 @@ Tensor clamped_swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_up_
     const T *const grads = grad.const_data_ptr<T>(), *const pairs = gate_up.const_data_ptr<T>();
     T* const results = result.mutable_data_ptr<T>();
     const swiglu::Clamp<Sum> clamp{static_cast<Sum>(limit), static_cast<Sum>(slope)};
+    const std::int64_t filled = filled_rows(count, grad.size(0));
     for_each_row(grad.size(0), width, [&](std::int64_t row) {
       const T *const d = grads + row * grad.stride(0), *const pair = pairs + row * gate_up.stride(0);
       T* const to = results + row * 2 * width;
+      if (row >= filled) {
+        std::fill_n(to, 2 * width, T(0));
+        return;
+      }
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < width; ++i) {
         const swiglu::Gradients<Sum> gradients = swiglu::backward(
@@ -70,31 +81,33 @@ Tensor clamped_swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_up_
 }
 
 struct ClampedSwiglu : torch::autograd::Function<ClampedSwiglu> {
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate_up, double limit,
-                        double slope) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate_up, const Tensor& count,
+                        double limit, double slope) {
     at::AutoDispatchBelowAutograd below_autograd;
-    context->save_for_backward({gate_up});
+    context->save_for_backward({gate_up, count});
     context->saved_data["limit"] = limit;
     context->saved_data["slope"] = slope;
-    return clamped_swiglu(gate_up, limit, slope);
+    return clamped_swiglu(gate_up, count, limit, slope);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     static const auto handle =
         op_handle<decltype(clamped_swiglu_backward_cpu)>("rondo::clamped_swiglu_backward");
-    return {handle.call(gradients[0], context->get_saved_variables()[0],
-                        context->saved_data["limit"].toDouble(), context->saved_data["slope"].toDouble()),
+    const auto saved = context->get_saved_variables();
+    return {handle.call(gradients[0], saved[0], saved[1], context->saved_data["limit"].toDouble(),
+                        context->saved_data["slope"].toDouble()),
+            {},
             {},
             {}};
   }
 };
-Tensor clamped_swiglu_autograd(const Tensor& gate_up, double limit, double slope) {
-  return ClampedSwiglu::apply(gate_up, limit, slope);
+Tensor clamped_swiglu_autograd(const Tensor& gate_up, const Tensor& count, double limit, double slope) {
+  return ClampedSwiglu::apply(gate_up, count, limit, slope);
 }
 
 std::vector<std::int64_t> halved(const char* op, const Tensor& gate_up) {
   check_float(op, "gate_up", gate_up);
-  RONDO_ASSERT(gate_up.dim() > 0 && gate_up.size(-1) % 2 == 0, "gate_up must have rows of pairs");
+  RONDO_ASSERT(gate_up.dim() == 2 && gate_up.size(1) % 2 == 0, "gate_up must have rows of pairs");
   std::vector<std::int64_t> sizes = gate_up.sizes().vec();
   sizes.back() /= 2;
   return sizes;
@@ -102,9 +115,9 @@ std::vector<std::int64_t> halved(const char* op, const Tensor& gate_up) {
 
 }  // namespace
 
-Tensor clamped_swiglu(const Tensor& gate_up, double limit, double slope) {
+Tensor clamped_swiglu(const Tensor& gate_up, const Tensor& count, double limit, double slope) {
   static const auto handle = op_handle<decltype(clamped_swiglu_cpu)>("rondo::clamped_swiglu");
-  return handle.call(gate_up, limit, slope);
+  return handle.call(gate_up, count, limit, slope);
 }
 
 Tensor clamped_swiglu_result(const Tensor& gate_up) {
@@ -118,15 +131,16 @@ Tensor clamped_swiglu_gradient(const Tensor& grad, const Tensor& gate_up) {
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
-  m.def("clamped_swiglu(Tensor gate_up, float limit, float slope) -> Tensor");
-  m.def("clamped_swiglu_backward(Tensor grad, Tensor gate_up, float limit, float slope) -> Tensor");
+  m.def("clamped_swiglu(Tensor gate_up, Tensor count, float limit, float slope) -> Tensor");
+  m.def(
+      "clamped_swiglu_backward(Tensor grad, Tensor gate_up, Tensor count, float limit, float slope) -> "
+      "Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("clamped_swiglu",
-         [](const Tensor& gate_up, double, double) { return clamped_swiglu_result(gate_up); });
-  m.impl("clamped_swiglu_backward", [](const Tensor& grad, const Tensor& gate_up, double, double) {
-    return clamped_swiglu_gradient(grad, gate_up);
-  });
+         [](const Tensor& gate_up, const Tensor&, double, double) { return clamped_swiglu_result(gate_up); });
+  m.impl("clamped_swiglu_backward", [](const Tensor& grad, const Tensor& gate_up, const Tensor&, double,
+                                       double) { return clamped_swiglu_gradient(grad, gate_up); });
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("clamped_swiglu", &clamped_swiglu_cpu);

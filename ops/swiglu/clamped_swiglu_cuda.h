@@ -11,15 +11,17 @@
 namespace rondo::cuda {
 
 struct ClampedPairs {
-  std::int64_t count;  // of pairs, at least 1
+  std::int64_t rows, width;  // width: pairs of a row; at least 1 each
   Element element;
-  const void* gate_up;  // [count, 2]
+  const void* gate_up;  // [rows, width, 2]
+  // On the device: rows from it on are not read and are zero in results. Null: all rows are valid.
+  const std::int32_t* count;
   float limit, slope;
 };
 
-// y [count].
+// y [rows, width].
 void clamped_swiglu(const ClampedPairs& in, void* y, cudaStream_t stream);
-// grad [count]; grad_gate_up [count, 2], which may be gate_up.
+// grad [rows, width]; grad_gate_up [rows, width, 2], which may be gate_up.
 void clamped_swiglu_backward(const ClampedPairs& in, const void* grad, void* grad_gate_up,
                              cudaStream_t stream);
 

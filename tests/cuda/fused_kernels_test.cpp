@@ -158,21 +158,29 @@ TEST_CASE("the kernels of swiglu read no row from the count on and store zeros t
   check_close(grad_up, expected[1]);
 }
 
-TEST_CASE("the kernels of the clamped swiglu equal the CPU's, in place too, aligned or not, and clamp") {
+TEST_CASE("the kernels of the clamped swiglu equal the CPU's, in place too, for all rows or some") {
   const at::ScalarType type = any_type();
   const auto [count, width] =
       GENERATE(std::pair(1, 1), std::pair(3, 64), std::pair(5, 37), std::pair(2, 2056));
   const double limit = 0.7, slope = 1.702;
   INFO(type << " " << count << " x " << width);
+  const std::int64_t valid = count - GENERATE(0, 1);
   const Tensor gate_up = rows(count, 2 * width, 0, type), grad = rows(count, width, 0, type);
-  const cuda::ClampedPairs in{count * width, element_of(grad), gate_up.const_data_ptr(),
-                              static_cast<float>(limit), static_cast<float>(slope)};
+  for (const Tensor& x : {gate_up, grad}) x.narrow(0, valid, count - valid).fill_(std::nan(""));
+  const Tensor filled = at::full({}, valid, at::kInt);
+  const cuda::ClampedPairs in{count,
+                              width,
+                              element_of(grad),
+                              gate_up.const_data_ptr(),
+                              filled.const_data_ptr<std::int32_t>(),
+                              static_cast<float>(limit),
+                              static_cast<float>(slope)};
 
   const Tensor y = unwritten({count, width}, type);
   cuda::clamped_swiglu(in, y.mutable_data_ptr(), nullptr);
-  check_close(y, call("clamped_swiglu", gate_up, limit, slope)[0]);
+  check_close(y, call("clamped_swiglu", gate_up, filled, limit, slope)[0]);
 
-  const Tensor expected = call("clamped_swiglu_backward", grad, gate_up, limit, slope)[0];
+  const Tensor expected = call("clamped_swiglu_backward", grad, gate_up, filled, limit, slope)[0];
   for (const Tensor& to : {unwritten({count, 2 * width}, type), gate_up}) {
     cuda::clamped_swiglu_backward(in, grad.const_data_ptr(), to.mutable_data_ptr(), nullptr);
     check_close(to, expected);

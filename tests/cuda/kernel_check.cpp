@@ -269,13 +269,12 @@ void check_fused(Checks& checks, c10::Device device) {
            true, [=](const Place& p) {
              return call("swiglu_backward", at_place(grad, p), at_place(gate, p), at_place(up, p));
            }});
-    const Tensor filled = at::full({}, kRows / 2, at::kInt);
+    const auto half = [](const Place& p) { return at::full({}, kRows / 2, at::kInt).to(p.device); };
     check(checks, device,
           {fmt::format("swiglu_rows_backward, half of the rows, {}", in_words(type)), "swiglu_rows_backward",
            type, at::kFloat, tolerance, true, [=](const Place& p) {
              return call("swiglu_rows_backward", at_place(grad, p), at_place(gate, p),
-                         call("swiglu_rows", at_place(gate, p), at_place(up, p), filled.to(p.device))[0],
-                         filled.to(p.device));
+                         call("swiglu_rows", at_place(gate, p), at_place(up, p), half(p))[0], half(p));
            }});
     const Tensor both = draw.normal({kRows, 2 * 384});
     check(checks, device,
@@ -287,12 +286,14 @@ void check_fused(Checks& checks, c10::Device device) {
            }});
     const Tensor pairs = draw.normal({kRows, 2 * 384}) * 4;
     check(checks, device,
-          {fmt::format("clamped_swiglu, {}", in_words(type)), "clamped_swiglu", type, at::kFloat, tolerance,
-           true, [=](const Place& p) { return call("clamped_swiglu", at_place(pairs, p), 7.0, 1.702); }});
+          {fmt::format("clamped_swiglu, half of the rows, {}", in_words(type)), "clamped_swiglu", type,
+           at::kFloat, tolerance, true,
+           [=](const Place& p) { return call("clamped_swiglu", at_place(pairs, p), half(p), 7.0, 1.702); }});
     check(checks, device,
-          {fmt::format("clamped_swiglu_backward, {}", in_words(type)), "clamped_swiglu_backward", type,
-           at::kFloat, tolerance, true, [=](const Place& p) {
-             return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), 7.0, 1.702);
+          {fmt::format("clamped_swiglu_backward, half of the rows, {}", in_words(type)),
+           "clamped_swiglu_backward", type, at::kFloat, tolerance, true, [=](const Place& p) {
+             return call("clamped_swiglu_backward", at_place(grad, p), at_place(pairs, p), half(p), 7.0,
+                         1.702);
            }});
     const Tensor heads = draw.normal({2, 129, 6, 192}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
     check(checks, device,

@@ -27,6 +27,7 @@
 #include "ops/float8/float8.h"
 #include "ops/grouped_mm/float8_grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm.h"
+#include "ops/sort_slots/sort_slots.h"
 #include "support/median.h"
 #include "tests/cuda/kernel_case.h"
 
@@ -249,9 +250,10 @@ void time_experts(Times& times, const Shape& s) {
              [&] { call("sort_slots", keys, experts); });
   times.time("grouped_add", 0, 2 * bytes, [&] { call("grouped_add", gate_up, bias, ends); });
   times.time("grouped_sum", 0, bytes, [&] { call("grouped_sum", gate_up, ends); });
-  times.time("clamped_swiglu", 0, 1.5 * bytes, [&] { call("clamped_swiglu", gate_up, 7.0, 1.702); });
+  times.time("clamped_swiglu", 0, 1.5 * bytes,
+             [&] { call("clamped_swiglu", gate_up, count_of(ends), 7.0, 1.702); });
   times.time("clamped_swiglu_backward", 0, 2.5 * bytes,
-             [&] { call("clamped_swiglu_backward", grad, gate_up, 7.0, 1.702); });
+             [&] { call("clamped_swiglu_backward", grad, gate_up, count_of(ends), 7.0, 1.702); });
 }
 
 void time_loss(Times& times, const Shape& s) {

@@ -100,9 +100,11 @@ TEST_CASE("elementwise kernels index more than 2^31 elements") {
   CHECK(ends_with(y, one_y, kBlock));
   CHECK(ends_with(other, one_other, kBlock));
 
-  cuda::clamped_swiglu({kManyRows * kWidth / 2, Element::bf16, memory(gate), 7.0f, 1.702f}, memory(y),
-                       nullptr);
-  cuda::clamped_swiglu({kWidth / 2, Element::bf16, memory(one_gate), 7.0f, 1.702f}, memory(one_y), nullptr);
+  const auto pairs_of = [](std::int64_t rows, const Tensor& gate_up) {
+    return cuda::ClampedPairs{rows, kWidth / 2, Element::bf16, memory(gate_up), nullptr, 7.0f, 1.702f};
+  };
+  cuda::clamped_swiglu(pairs_of(kManyRows, gate), memory(y), nullptr);
+  cuda::clamped_swiglu(pairs_of(1, one_gate), memory(one_y), nullptr);
   CHECK(at::equal(y.view({-1}).narrow(0, y.numel() / 2 - kBlock, kBlock), one_y.narrow(0, 0, kBlock)));
 
   cuda::add_widened(memory(gate), Element::bf16, memory(up), Element::bf16, gate.numel(), nullptr);

@@ -6,6 +6,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu_backward.h>
@@ -149,7 +150,7 @@ TEST_CASE("a result that reuses its operand's memory has the same bits") {
   compare(grad, [&](const at::Tensor& g) { return call("rondo.swiglu.default", g, other); });
   const at::Tensor gate_up = at::randn({37, 2 * 2051}).to(dtype);
   compare(gate_up, [&](const at::Tensor& pairs) {
-    torch::jit::Stack stack{grad, pairs, 7.0, 1.702};
+    torch::jit::Stack stack{grad, pairs, at::full({}, 29, at::kInt), 7.0, 1.702};
     find("rondo.clamped_swiglu_backward.default")->callBoxed(stack);
     return stack.at(0).toTensor();
   });
