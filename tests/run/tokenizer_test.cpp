@@ -37,7 +37,9 @@ TEST_CASE("a run tokenizes its text once, as the command does, and its exports c
   for (const fs::path& exported : {place / "text/checkpoint/step-3-hf", place / "converted"}) {
     CHECK(text_of(exported / "tokenizer.json") == text_of(tokenizer / "tokenizer.json"));
     CHECK(nlohmann::json::parse(text_of(exported / "tokenizer_config.json")) ==
-          nlohmann::json{{"eos_token", "<|end|>"}, {"tokenizer_class", "PreTrainedTokenizerFast"}});
+          nlohmann::json{{"eos_token", "<|end|>"},
+                         {"tokenizer_class", "PreTrainedTokenizerFast"},
+                         {"add_prefix_space", false}});
   }
   must_end_well({"generate", (place / "converted").string(), "--prompt=hello", "--max-new-tokens=2"});
 
