@@ -1,6 +1,7 @@
 #include "datasets/split_names.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -59,13 +60,12 @@ std::string warn_of_splits(std::string_view entry, const std::vector<SourceFile>
     if (!split->second && training.empty()) training = of_split.string();
   }
   if (training.empty() || !has_held_out) return "";
-  std::string listed;
-  for (const auto& [name, count] : counts)
-    listed += fmt::format("{}{} {}", listed.empty() ? "" : ", ", count, name);
+  std::vector<std::string> splits;
+  for (const auto& [name, count] : counts) splits.push_back(fmt::format("{} {}", count, name));
   return fmt::format(
       "data path \"{}\": files of several splits are read as one: {}. To read one split, name its files, "
       "such as \"{}\"",
-      entry, listed, training);
+      entry, fmt::join(splits, ", "), training);
 }
 
 }  // namespace rondo

@@ -24,6 +24,11 @@ std::size_t shards_of(const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> missing_files(const std::filesystem::path& folder, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) { return std::filesystem::exists(folder / name); });
+  return names;
+}
+
 std::string read_small_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMaxBytes = 100'000'000;
   return read_file(file, kMaxBytes, FileUse::weights);
@@ -67,12 +72,9 @@ std::vector<std::string> shards_without_index(const std::filesystem::path& folde
     fail(fmt::format(", and shards of two models, {} and {}; remove one of them", examples.begin()->second,
                      examples.rbegin()->second));
   const std::size_t shards = examples.begin()->first;
-  std::vector<std::string> names, missing;
-  for (std::size_t shard = 1; shard <= shards; ++shard) {
-    names.push_back(shard_name(shard, shards));
-    if (!std::filesystem::exists(folder / names.back())) missing.push_back(names.back());
-  }
-  if (!missing.empty())
+  std::vector<std::string> names;
+  for (std::size_t shard = 1; shard <= shards; ++shard) names.push_back(shard_name(shard, shards));
+  if (const std::vector<std::string> missing = missing_files(folder, names); !missing.empty())
     fail(fmt::format(", and {} of {} shards are missing, the first is {}; fetch them", missing.size(), shards,
                      missing.front()));
   return names;

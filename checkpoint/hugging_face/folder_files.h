@@ -22,6 +22,9 @@ constexpr std::string_view kTokenizer = "tokenizer.json";
 constexpr std::string_view kTokenizerConfig = "tokenizer_config.json";
 constexpr std::string_view kSpecialTokens = "special_tokens_map.json";
 
+// Returns those of `names` that are not in the folder.
+std::vector<std::string> missing_files(const std::filesystem::path& folder, std::vector<std::string> names);
+
 // Reads a file of at most 100 MB; indices and tokenizers are far smaller.
 std::string read_small_file(const std::filesystem::path& file);
 

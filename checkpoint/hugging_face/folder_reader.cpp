@@ -229,10 +229,8 @@ void Folder::open_shards() {
   const std::map<std::string, std::string> index = read_index(path_ / kIndex);
   std::set<std::string> names;
   for (const auto& [tensor, file] : index) names.insert(file);
-  std::vector<std::string> missing;
-  for (const std::string& name : names)
-    if (!std::filesystem::exists(path_ / name)) missing.push_back(name);
-  if (!missing.empty())
+  if (const std::vector<std::string> missing = missing_files(path_, {names.begin(), names.end()});
+      !missing.empty())
     throw Error(ExitCode::checkpoint,
                 fmt::format("{}: {} of the {} files of {} are missing, the first is {}; fetch them",
                             path_.string(), missing.size(), names.size(), kIndex, missing.front()));

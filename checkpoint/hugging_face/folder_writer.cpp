@@ -80,8 +80,9 @@ void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
   copy_small_file(folder / kSpecialTokens, to / kSpecialTokens);
   const std::string name = file.filename().string();
   if (name != kTekken && name.find(".model") == name.npos && file.extension() != ".tiktoken") {
-    copy_small_file(file, to / kTokenizer);
-    const std::string text = fs::exists(file, missing) ? read_small_file(file) : "";
+    const bool exists = fs::exists(file, missing);
+    const std::string text = exists ? read_small_file(file) : "";
+    if (exists) replace_file(to / kTokenizer, text, FileUse::output);
     return replace_file(to / kTokenizerConfig, tokenizer_config_json(config, text), FileUse::output);
   }
   copy_small_file(file, to / name);
