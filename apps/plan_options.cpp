@@ -24,7 +24,8 @@ bool has_name(const std::vector<ir::DeviceModel>& devices, const std::string& na
                      [&](const ir::DeviceModel& device) { return device.name == name; });
 }
 
-// Appends the devices of a list, each once. Returns the broken rule, or "".
+// Appends the devices of a comma-separated list, without repeats. Returns why the list is refused,
+// or "".
 std::string read_devices(const std::string& list, std::vector<ir::DeviceModel>& devices) {
   devices.clear();
   for (const std::string& name : split(list, ',')) {
@@ -96,15 +97,22 @@ void apply(const Machine& machine, ir::DeviceModel& device, const Flags& flags) 
   };
   for (const char* flag : {"--gpus-per-node", "--network", "--power"})
     if (flags.given(flag) && !device.is_gpu) require(flag, "needs a GPU, and --device is cpu");
-  if (machine.gpus_per_node)
-    require("--gpus-per-node", ir::set_gpus_per_node(device, *machine.gpus_per_node));
-  if (machine.network_gbit_per_s) ir::set_network(device, *machine.network_gbit_per_s);
-  if (machine.power_w) require("--power", ir::set_power(device, *machine.power_w));
-  if (!machine.rates.empty()) require("--rates", scale_rates(machine.rates, device));
-  if (machine.gpus_per_node) device.what += fmt::format(", {} a node", *machine.gpus_per_node);
-  if (machine.network_gbit_per_s) device.what += fmt::format(", {:g} Gb/s each", *machine.network_gbit_per_s);
-  if (machine.power_w) device.what += fmt::format(", {:g} W each", *machine.power_w);
-  if (!machine.rates.empty()) device.what += ", rates " + machine.rates;
+  if (const auto gpus = machine.gpus_per_node) {
+    require("--gpus-per-node", ir::set_gpus_per_node(device, *gpus));
+    device.what += fmt::format(", {} a node", *gpus);
+  }
+  if (const auto gbit_per_s = machine.network_gbit_per_s) {
+    ir::set_network(device, *gbit_per_s);
+    device.what += fmt::format(", {:g} Gb/s each", *gbit_per_s);
+  }
+  if (const auto watts = machine.power_w) {
+    require("--power", ir::set_power(device, *watts));
+    device.what += fmt::format(", {:g} W each", *watts);
+  }
+  if (!machine.rates.empty()) {
+    require("--rates", scale_rates(machine.rates, device));
+    device.what += ", rates " + machine.rates;
+  }
 }
 
 // Checks flags that exclude each other.
