@@ -32,16 +32,16 @@ void ModelChoice::refuse(const Assignment& assignment, const std::string& rule) 
 }
 
 void ModelChoice::report_choice(const std::string& key, const std::string& value,
-                                const std::vector<std::string>& known) {
+                                const std::vector<std::string>& choices) {
   const std::string rule = fmt::format(
-      "no such {}{}; allowed: {}{}", key_of(key) == "name" ? "model" : "flavor", did_you_mean(value, known),
-      fmt::join(known, ", "),
+      "no such {}{}; allowed: {}{}", key_of(key) == "name" ? "model" : "flavor", did_you_mean(value, choices),
+      fmt::join(choices, ", "),
       value.find("_flex") == value.npos && value.find("_varlen") == value.npos
           ? ""
           : "; torchtitan's flavors with flex or varlen attention, which keep documents apart, are "
             "those without it and training.document_attention = true");
-  if (const auto given = origins_.assigned.find(key); given != origins_.assigned.end())
-    refuse(given->second, rule);
+  if (const auto assignment = origins_.assigned.find(key); assignment != origins_.assigned.end())
+    refuse(assignment->second, rule);
   else
     problems_.add("default", fmt::format("{} = \"{}\": {}", key, value, rule));
 }
@@ -146,10 +146,10 @@ bool ModelChoice::sets_every_size() const {
 
 // Reports a flavor or hf_config flag that has no effect because the file sets every size.
 void ModelChoice::check_sizes_count(const std::string& key) {
-  const auto given = origins_.assigned.find(key);
-  if (given == origins_.assigned.end() || !given->second.from_flag) return;
+  const auto assignment = origins_.assigned.find(key);
+  if (assignment == origins_.assigned.end() || !assignment->second.from_flag) return;
   if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_ || !sets_every_size()) return;
-  refuse(given->second,
+  refuse(assignment->second,
          "has no effect because the file sets every size of the model; remove the sizes from its [model] "
          "section");
 }

@@ -31,7 +31,8 @@ class ModelChoice {
 
  private:
   void refuse(const Assignment& assignment, const std::string& rule);
-  void report_choice(const std::string& key, const std::string& value, const std::vector<std::string>& known);
+  void report_choice(const std::string& key, const std::string& value,
+                     const std::vector<std::string>& choices);
   void choose_model();
   void begin_with(const ModelSpec* model);
   void take_hugging_face_model();

@@ -17,8 +17,8 @@ namespace {
 using Notes = std::vector<std::string>;
 
 bool is_flag(const Origins& origins, const std::string& key) {
-  const auto given = origins.assigned.find(key);
-  return given != origins.assigned.end() && given->second.from_flag;
+  const auto assignment = origins.assigned.find(key);
+  return assignment != origins.assigned.end() && assignment->second.from_flag;
 }
 
 bool counts_in_pipelines(const std::string& key) {

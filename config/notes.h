@@ -1,4 +1,4 @@
-// Notes on settings that are valid and do less, or something else, than one might expect.
+// Finds settings that are valid but have no effect, or another effect than a user may expect.
 #pragma once
 
 #include <string>

@@ -82,8 +82,8 @@ using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 // run before the cut, and the others after it.
 enum class PipelineHalf : std::uint8_t { both, before_cut, after_cut };
 
-// When the verifier runs. Of a plan, which nothing executes, the trace and the last graph are
-// verified.
+// Says when run_pipeline verifies: after each pass that changes the graph, or once, after the last
+// pass. A plan, which nothing executes, takes the second.
 enum class VerifyAfter : std::uint8_t { each_change, last_pass };
 
 // Runs the selected passes on a verified graph, and verifies it. Throws what select_passes and

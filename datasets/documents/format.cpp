@@ -69,8 +69,8 @@ constexpr std::array kTextNames = {SuffixRow{FileFormat::csv, ".csv"}, SuffixRow
 struct FormatRow {
   FileFormat format;
   const char* name;
-  // The next action. {0}: the path, {1}: the path without its suffix, {2}: the text key, {3}: the
-  // argument of Python's csv that a TSV needs, {4}: the suffix, or ".txt".
+  // The next action. {0}: the path, {1}: the path without its suffix, {2}: the text key, {3}:
+  // for a TSV an argument of Python's csv.reader, {4}: the suffix of the path, ".txt" without one.
   const char* action = "";
 };
 constexpr const char* kConvertTable =

@@ -1,5 +1,5 @@
-// Advice about paths that may be meant as repositories of the Hugging Face Hub, and about their
-// clones.
+// Parts of error messages: advice for a path that may name a repository of the Hugging Face Hub,
+// and for a clone whose large files were not fetched.
 #pragma once
 
 #include <filesystem>

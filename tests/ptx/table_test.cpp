@@ -92,18 +92,18 @@ std::string bits_at_risk(const Kernel& kernel) {
 // Returns what the tests below find in all kernels, or the decoder's error.
 std::string problems() {
   try {
-    std::string found = missing_rows();
+    std::string text = missing_rows();
     for (const LinkedKernel& linked : linked_kernels())
       if (kSameBits.contains(linked.file))
         if (const std::string risk = bits_at_risk(decode(linked.text)); !risk.empty())
-          found += linked.file + " " + short_name(linked.name) + ": " + risk + "\n";
-    return found;
+          text += linked.file + " " + short_name(linked.name) + ": " + risk + "\n";
+    return text;
   } catch (const std::runtime_error& error) {
     return error.what();
   }
 }
 
-// What a lost flag, a fast one, or another intrinsic would make of a kernel's PTX.
+// Changes a kernel's PTX as a lost flag of nvcc, a fast-math flag or another intrinsic would.
 struct OtherCode {
   const char* bug;
   const char* kernel;

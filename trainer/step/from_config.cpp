@@ -93,7 +93,8 @@ ShardingOptions sharding_options(const JobConfig& c, const Layout& layout, std::
                       .combine = c.parallelism.expert_parallel_combine}};
 }
 
-// The next three return functions of a parameter's name; empty if the configuration names none.
+// The next three return a function that takes a parameter's name. It is empty if the configuration
+// has no such setting.
 
 decltype(TrainStepOptions::bucket) bucket_of_parameter(const JobConfig& c) {
   if (c.compile.fsdp_buckets.empty()) return {};

@@ -51,7 +51,7 @@ struct Capture {
   std::vector<cudaStream_t> streams;
 };
 using Place = std::vector<CUgraphNode_st*>;  // after these nodes
-// How much work of each stream, by its id, comes before something outside of captures.
+// Counts, by the id of a stream, its work that comes before something outside of captures.
 using Known = std::map<int, std::int64_t>;
 
 }  // namespace stand_in
@@ -131,7 +131,7 @@ void note_work(cudaStream_t stream, const char* name, bool is_launch);
 // Notes that the host has waited for the stream, or for all of them.
 void waited_for(cudaStream_t stream);
 void waited_for_all();
-// Whether the host has waited for the first `work` pieces of work of the stream.
+// Returns whether the host has waited for the first `work` pieces of work of the stream.
 bool host_knows(cudaStream_t stream, std::int64_t work);
 bool in_flight(cudaGraphExec_t exec);
 // Whether a launched recording for which the host has not waited has a collective of it.

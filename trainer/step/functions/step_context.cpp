@@ -75,7 +75,7 @@ Runs runs_of(const Things& all, const Things& some, Name name) {
   Runs runs(std::ssize(all));
   std::map<std::string, std::int64_t> places;
   for (std::int64_t i = 0; i < std::ssize(all); ++i) places[name(all[static_cast<std::size_t>(i)])] = i;
-  for (const auto& one : some) runs.add(places.at(name(one)));
+  for (const auto& entry : some) runs.add(places.at(name(entry)));
   return runs;
 }
 

@@ -34,11 +34,11 @@ struct StepContext {
 
   // Returns the dtype of the loss and of sums over microbatches.
   ir::DType dtype_of_sums() const;
-  // Whether these parts have routers, and whether the whole model has any.
+  // Return whether these parts have routers, and whether the whole model has any.
   bool has_routers() const { return router_runs.count() > 0; }
   bool model_has_routers() const { return router_runs.of() > 0; }
   bool is_bounded() const { return options.sharding.experts.is_bounded(); }
-  // Whether microbatches accumulate unsharded gradients.
+  // Returns whether microbatches accumulate unsharded gradients.
   bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
   // Returns whether sums over microbatches are reduced over shards or replicas before an update.
   bool reduces_sums() const;
