@@ -5,13 +5,11 @@
 // order, so they cannot be wrong.
 #include "checkpoint/manifest.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <utility>
 
 #include "support/error.h"
@@ -228,7 +226,5 @@ void check(const Manifest& manifest, std::string_view where) {
       refuse_manifest(where, fmt::format("the pieces in {} need {} bytes, but it has {}",
                                          manifest.shards[i].file, ends[i], manifest.shards[i].bytes));
 }
-
-std::string utc_seconds() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 }  // namespace rondo::checkpoint

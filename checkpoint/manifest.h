@@ -12,7 +12,7 @@
 // (chunk_hash.h) of each 16 MiB of a shard; the last chunk is the remainder.
 //
 // manifest.json is one object:
-//   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",
+//   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00.123Z",
 //   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
 //   "settings": ["optimizer.lr = 0.0008", ...] (absent: unknown),
 //   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to",
@@ -107,7 +107,7 @@ struct Manifest {
   std::int64_t step = 0;
   std::string run;
   Kind kind = Kind::full;
-  std::string created;
+  std::string created;  // utc_now()
   ModelFacts model;
   std::string config_hash;
   std::vector<std::string> settings = {};  // lines "optimizer.lr = 0.0008"; empty: not known
@@ -145,9 +145,6 @@ void check(const Manifest& manifest, std::string_view where);
 std::string to_text(const Manifest& manifest);
 // Parses and checks a manifest. Error messages begin with `where`, the path of the file.
 Manifest parse_manifest(std::string_view text, std::string_view where);
-
-// Returns the current time in UTC, for Manifest::created.
-std::string utc_seconds();
 
 // Throws Error(checkpoint) for a broken rule. `where`: the file, or the tensor in it.
 [[noreturn]] void refuse_manifest(std::string_view where, const std::string& rule);

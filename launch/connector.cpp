@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 namespace {

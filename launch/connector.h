@@ -10,6 +10,7 @@
 #include "launch/options.h"
 #include "launch/rendezvous/handshake.h"
 #include "launch/rendezvous/net.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 

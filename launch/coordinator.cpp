@@ -16,6 +16,7 @@
 
 #include "launch/failure.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 namespace {

@@ -20,6 +20,7 @@
 #include "launch/rank_status.h"
 #include "launch/rendezvous/handshake.h"
 #include "launch/rendezvous/messages.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 

@@ -22,6 +22,8 @@
 #include "support/files/append_file.h"
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
+#include "support/stopwatch.h"
+#include "support/text/utc_time.h"
 
 namespace rondo::launch {
 namespace {
@@ -100,15 +102,6 @@ double clock_s(clockid_t clock) {
 
 // The epoch's time at which the steady clock was 0, as the clock was at the start of the process.
 const double kStart_s = clock_s(CLOCK_REALTIME) - now_s();
-
-std::string utc(double time_s) {
-  const auto seconds = static_cast<std::time_t>(time_s);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
 
 }  // namespace
 
@@ -205,7 +198,7 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
                   {"rank", failure.rank},
                   {"reason", (failure.signal > 0 ? "killed by " : "") + cause_of(failure) + reason},
                   {"attempt", attempt},
-                  {"ended_at", utc(failure.time_s)},
+                  {"ended_at", utc_text(failure.time_s)},
                   {"by", "launcher"}};
   if (modified_s(path) >= attempt_began_s) {
     Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
@@ -217,7 +210,8 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
   if (hang_culprit) {
     content["culprit"] = to_json(hang_culprit->status);
     content["culprit"]["text"] = hang_culprit->text;
-    const Json event = {{"time", utc(wall_time_s())}, {"event", "held_up"}, {"culprit", content["culprit"]}};
+    const Json event = {
+        {"time", utc_text(wall_time_s())}, {"event", "held_up"}, {"culprit", content["culprit"]}};
     AppendFile(run_folder + "/events.jsonl")
         .append(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }

@@ -7,6 +7,7 @@
 
 #include "launch/rank_status.h"
 #include "launch/rendezvous/messages.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 

@@ -31,7 +31,9 @@
 #include "launch/spawn.h"
 #include "support/error.h"
 #include "support/files/temporary_folder.h"
+#include "support/machine/machine.h"
 #include "support/process_start.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 namespace {
@@ -45,12 +47,6 @@ constexpr double kFinishWait_s = 2;  // time for the other launchers to read the
 std::string program_path(const LaunchOptions& options) {
   if (options.runs_any_program) return find_program(options.program[0]);
   return find_program(program_folder() / "rondo");
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 class Launcher {

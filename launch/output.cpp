@@ -25,6 +25,7 @@
 #include "launch/failure.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 namespace {

@@ -22,6 +22,7 @@
 #include "launch/spawn.h"
 #include "support/error.h"
 #include "support/machine/core_room.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 namespace {

@@ -98,7 +98,7 @@ bool RunRecord::has_ended() const {
   if (!exit.is_null()) return true;
   if (!environment.is_object() || !environment.contains("pid") || !environment["pid"].is_number_integer())
     return false;
-  if (environment.value("hostname", ordered_json("")) != read_machine().hostname) return false;
+  if (environment.value("hostname", ordered_json("")) != host_name()) return false;
   return ::kill(environment["pid"].get<pid_t>(), 0) != 0 && errno == ESRCH;
 }
 

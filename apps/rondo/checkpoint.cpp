@@ -16,6 +16,7 @@
 #include "support/error.h"
 #include "support/flags/flags.h"
 #include "support/text/size_text.h"
+#include "support/text/utc_time.h"
 
 namespace rondo {
 namespace {
@@ -43,9 +44,9 @@ fs::path root_of(const fs::path& given) {
 
 // Returns the age of a manifest's time, such as "3 min", or "-" if it cannot be parsed.
 std::string age_text(const std::string& created) {
-  std::tm parts{};
-  if (::strptime(created.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return "-";
-  const double s = std::difftime(std::time(nullptr), ::timegm(&parts));
+  const std::optional<double> created_s = utc_seconds(created);
+  if (!created_s) return "-";
+  const double s = static_cast<double>(std::time(nullptr)) - *created_s;
   if (s < 120) return fmt::format("{:.0f} s", s);
   if (s < 120 * 60) return fmt::format("{:.0f} min", s / 60);
   if (s < 48 * 3600) return fmt::format("{:.0f} h", s / 3600);

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "support/printable.h"
+#include "support/stopwatch.h"
 #include "support/text/json_view.h"
 
 namespace rondo::launch {

@@ -18,6 +18,7 @@
 
 #include "launch/rendezvous/net.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
 
 namespace rondo::launch {
 

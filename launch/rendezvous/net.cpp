@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -130,10 +129,6 @@ Fd connect_to(const std::string& host, int port, const std::string& source_addr,
     why = std::strerror(failure);
   }
   return {};
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace rondo::launch

@@ -50,7 +50,4 @@ std::string bind_problem(const std::string& host, int port, int failure, const s
 Fd connect_to(const std::string& host, int port, const std::string& source_addr, int timeout_ms,
               std::string& why);
 
-// Returns seconds of the monotonic clock.
-double now_s();
-
 }  // namespace rondo::launch

@@ -11,10 +11,8 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -28,6 +26,7 @@
 #include "support/logged_warnings.h"
 #include "support/machine/machine.h"
 #include "support/text/json_view.h"
+#include "support/text/utc_time.h"
 
 namespace rondo {
 namespace {
@@ -144,14 +143,6 @@ fs::path move_aside(const fs::path& folder, const std::vector<fs::path>& files) 
   return aside;
 }
 
-std::string utc_text(std::int64_t milliseconds) {
-  const std::time_t seconds = milliseconds / 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds % 1000);
-}
-
 // Describes the end of the run. An invalid exit.json counts as missing.
 std::string how_it_ended(const fs::path& folder) {
   try {
@@ -164,7 +155,7 @@ std::string how_it_ended(const fs::path& folder) {
   struct stat facts {};
   const bool known = ::stat((folder / "events.jsonl").c_str(), &facts) == 0;
   return "was killed, or its machine went down: it left no exit.json" +
-         (known ? "; its last event is of " + utc_text(facts.st_mtim.tv_sec * 1000) : "");
+         (known ? "; its last event is of " + utc_text(static_cast<double>(facts.st_mtim.tv_sec)) : "");
 }
 
 // Returns the run of the files, from the first event that names it; "" if none does.
@@ -207,11 +198,6 @@ ordered_json variables() {
 
 }  // namespace
 
-std::string utc_timestamp() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return utc_text(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
 RunFolder::RunFolder(fs::path folder)
     : folder_(std::move(folder)), created_(make_folder(folder_)), lock_(lock(folder_)) {}
 
@@ -239,7 +225,7 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
         brought_back_ = own;
       }
     }
-    if (begun_.empty()) begun_ = fmt::format("{}-{:08x}", utc_timestamp(), std::random_device{}());
+    if (begun_.empty()) begun_ = fmt::format("{}-{:08x}", utc_now(), std::random_device{}());
     fs::remove(folder_ / "exit.json");
     fs::remove_all(graph_folder());
     fs::create_directory(graph_folder());
@@ -271,7 +257,7 @@ void RunFolder::write_config(std::string_view toml) {
 void RunFolder::write_environment(const RunFacts& facts) {
   const Machine machine = read_machine();
   const ordered_json record = {
-      {"time", utc_timestamp()},
+      {"time", utc_now()},
       {"hostname", machine.hostname},
       {"pid", ::getpid()},
       {"kernel", machine.kernel},
@@ -290,7 +276,7 @@ void RunFolder::write_environment(const RunFacts& facts) {
 }
 
 void RunFolder::event(std::string_view name, const ordered_json& fields) {
-  ordered_json line = {{"time", utc_timestamp()}, {"event", name}};
+  ordered_json line = {{"time", utc_now()}, {"event", name}};
   for (const auto& [key, value] : fields.items()) line[key] = value;
   events_->append(dump(line, -1));
 }
@@ -307,7 +293,7 @@ void RunFolder::write_exit(const ExitRecord& record) {
       {"signal", record.signal ? ordered_json(*record.signal) : ordered_json(nullptr)},
       {"rank", record.rank},
       {"reason", record.reason},
-      {"ended_at", utc_timestamp()},
+      {"ended_at", utc_now()},
       {"by", "rank"},
   };
   const std::string text = dump(json, 2);

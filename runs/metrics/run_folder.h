@@ -114,7 +114,4 @@ class RunFolder {
   std::optional<AtomicFile> exit_;  // with reserved disk space, as the disk may become full
 };
 
-// Returns the current time in UTC, as in events.jsonl.
-std::string utc_timestamp();
-
 }  // namespace rondo

@@ -81,7 +81,7 @@ std::string summary_value(const Scalar& scalar) {
 
 std::filesystem::path new_event_file(const std::filesystem::path& folder) {
   return folder / fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(wall_time_s()),
-                              read_machine().hostname, ::getpid());
+                              host_name(), ::getpid());
 }
 
 }  // namespace

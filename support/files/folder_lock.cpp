@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "support/log.h"
+#include "support/machine/machine.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
 
@@ -27,12 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kRemoteWait_s = 120, kLocalWait_s = 1;
-
-std::string host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 struct Holder {
   std::int64_t process = 0;
@@ -47,7 +41,7 @@ Holder holder_of(const fs::path& folder) {
     if (c < '!' || c > '~') c = '?';
   return holder;
 }
-bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host(); }
+bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host_name(); }
 
 bool has_name(int fd, const fs::path& file) {
   struct stat open_file {};
@@ -57,7 +51,7 @@ bool has_name(int fd, const fs::path& file) {
 }
 
 void write_holder(int fd) {
-  const std::string text = fmt::format("{} {}\n", ::getpid(), host());
+  const std::string text = fmt::format("{} {}\n", ::getpid(), host_name());
   [[maybe_unused]] const bool written =
       ::ftruncate(fd, 0) == 0 && ::write(fd, text.data(), text.size()) == std::ssize(text);
 }

@@ -84,13 +84,15 @@ std::string core_list(const std::vector<int>& cores) {
   return text;
 }
 
+std::string host_name() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "";
+}
+
 Machine read_machine() {
   Machine machine;
-  utsname names{};
-  if (uname(&names) == 0) {
-    machine.hostname = names.nodename;
-    machine.kernel = std::string(names.sysname) + " " + names.release;
-  }
+  machine.hostname = host_name();
+  if (utsname names{}; uname(&names) == 0) machine.kernel = std::string(names.sysname) + " " + names.release;
   const std::string cpuinfo = read_small_file("/proc/cpuinfo");
   machine.cpu_model = cpuinfo_value(cpuinfo, "model name");
   const std::string x86_flags = cpuinfo_value(cpuinfo, "flags");

@@ -22,6 +22,9 @@ struct Machine {
 
 Machine read_machine();
 
+// Returns the name of this machine, as Machine::hostname.
+std::string host_name();
+
 // Returns the cores that this process may run on (sched_setaffinity(2)).
 std::vector<int> affinity_cores();
 

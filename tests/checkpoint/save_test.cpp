@@ -7,6 +7,7 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/committed.h"
+#include "support/text/utc_time.h"
 #include "tests/checkpoint/states.h"
 #include "tests/runs/metrics/scratch.h"
 
@@ -41,7 +42,7 @@ TEST_CASE("a saved checkpoint is listed, verified and read back bit for bit") {
   CHECK(reader.manifest().data["step"] == 7);
   CHECK(reader.manifest().kind == Kind::full);
   CHECK(reader.manifest().shards.size() == 2);
-  CHECK(reader.manifest().created.size() == std::string("2026-01-31T12:00:00Z").size());
+  CHECK(utc_seconds(reader.manifest().created).has_value());
 }
 
 TEST_CASE("a checkpoint is its shards, the manifest and the mark, and nothing else") {

@@ -15,6 +15,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/save.h"
 #include "checkpoint/shard.h"
+#include "support/text/utc_time.h"
 
 namespace rondo::checkpoint {
 
@@ -87,7 +88,7 @@ inline Manifest empty_manifest(std::int64_t step) {
   Manifest manifest;
   put_position(manifest, step);
   manifest.run = "run-1";
-  manifest.created = utc_seconds();
+  manifest.created = utc_now();
   manifest.model = {"llama3", "dim = 8", "0123"};
   manifest.config_hash = "4567";
   return manifest;

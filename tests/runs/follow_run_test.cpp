@@ -88,12 +88,12 @@ TEST_CASE("a run has ended when exit.json exists, or its process on this machine
     return follower.has_ended();
   };
   CHECK_FALSE(ended());
-  write_text(scratch / "run/env.json", environment(read_machine().hostname, getpid()));
+  write_text(scratch / "run/env.json", environment(host_name(), getpid()));
   CHECK_FALSE(ended());
   constexpr pid_t kNobody = 4'194'305;  // above the largest possible pid
   write_text(scratch / "run/env.json", environment("elsewhere", kNobody));
   CHECK_FALSE(ended());
-  write_text(scratch / "run/env.json", environment(read_machine().hostname, kNobody));
+  write_text(scratch / "run/env.json", environment(host_name(), kNobody));
   CHECK(ended());
   write_text(scratch / "run/env.json", environment("elsewhere", 1));
   write_text(scratch / "run/exit.json", "");  // reserved at the start

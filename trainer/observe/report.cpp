@@ -10,7 +10,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -24,6 +23,7 @@
 #include "support/log.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"
+#include "support/stopwatch.h"
 #include "support/text/size_text.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"
@@ -34,10 +34,6 @@ namespace rondo {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Tells the launcher the run folder, where it records how a rank ended that could not.
 void tell_launcher_folder(const std::filesystem::path& folder) {

@@ -9,11 +9,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <functional>
 #include <map>
 
@@ -25,6 +23,7 @@
 #include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "support/machine/machine.h"
 #include "trainer/resume/checkpoint_choice.h"
 #include "trainer/resume/compatibility.h"
 #include "trainer/resume/load_weights.h"
@@ -206,9 +205,7 @@ class Restorer {
 
   // Ranks may see different files under one path, such as where a host lacks a mount.
   std::string on_this_host(const std::string& problem) const {
-    std::array<char, HOST_NAME_MAX + 1> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    return fmt::format("rank {} on {}: {}", groups_.rank(), host.data(), problem);
+    return fmt::format("rank {} on {}: {}", groups_.rank(), host_name(), problem);
   }
 
   // Returns the initial state of a run without checkpoints.

@@ -18,6 +18,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
+#include "support/text/utc_time.h"
 #include "support/watch/progress.h"
 #include "trainer/resume/checkpoint_choice.h"
 #include "trainer/step/float_dtypes.h"
@@ -203,7 +204,7 @@ void CheckpointSaver::commit(const std::vector<std::string>& records) {
     put_begun(report_->folder().begun(), manifest);
     manifest.run = identity_.run;
     manifest.kind = pending_->kind;
-    manifest.created = checkpoint::utc_seconds();
+    manifest.created = utc_now();
     manifest.model = identity_.model;
     manifest.config_hash = identity_.config_hash;
     manifest.settings = identity_.settings;

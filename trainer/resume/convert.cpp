@@ -25,6 +25,7 @@
 #include "models/parts/decoder.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "support/text/utc_time.h"
 #include "trainer/resume/load_weights.h"
 #include "trainer/step/float_dtypes.h"
 
@@ -180,7 +181,7 @@ std::filesystem::path import_from_hugging_face(const std::filesystem::path& from
     checkpoint::Manifest manifest;
     manifest.run = "import";
     manifest.kind = checkpoint::Kind::model;
-    manifest.created = checkpoint::utc_seconds();
+    manifest.created = utc_now();
     manifest.model = model_facts(folder.config().model, folder.config().sizes);
     Import import(folder, temp, manifest);
     for (const Exported& tensor : tensors) import.add(tensor, file_bytes);

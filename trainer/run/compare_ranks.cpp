@@ -77,8 +77,7 @@ void compare_finished(bool finished, const std::string& checkpoints, ProcessGrou
   const std::vector<std::int64_t> all = groups.all_gather(finished ? 1 : 0);
   const auto odd = first_mismatch(all, /*block=*/0);
   if (!odd) return;
-  const std::string here =
-      fmt::format("rank {} on {} finds in {}", groups.rank(), read_machine().hostname, checkpoints);
+  const std::string here = fmt::format("rank {} on {} finds in {}", groups.rank(), host_name(), checkpoints);
   const std::string first = groups.broadcast_text("finished/first", here, odd->first);
   const std::string other = groups.broadcast_text("finished/other", here, odd->rank);
   const bool first_finished = all[static_cast<std::size_t>(odd->first)] != 0;
@@ -107,8 +106,7 @@ void compare_collectives(const std::vector<const CompiledStep*>& steps, const Me
 // apart.
 std::int64_t node_of(const RankEnvironment& environment) {
   const bool is_numbered = environment.source == "slurm" || environment.source == "torchrun";
-  const std::string node =
-      fmt::format("{}/{}", read_machine().hostname, is_numbered ? environment.group_rank : 0);
+  const std::string node = fmt::format("{}/{}", host_name(), is_numbered ? environment.group_rank : 0);
   return static_cast<std::int64_t>(std::hash<std::string>{}(node));
 }
 

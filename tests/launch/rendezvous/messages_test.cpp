@@ -12,6 +12,8 @@
 
 #include "launch/failure.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
+#include "support/text/utc_time.h"
 #include "tests/launch/process.h"
 
 namespace rondo::launch {
@@ -208,6 +210,7 @@ TEST_CASE("a rank's own exit.json is kept if it has the same exit code") {
   failure.rank = 1;
   failure.exit_code = 4;
   failure.message = "no file";
+  failure.time_s = 1769860800.5;
   write_exit_json(folder.path(), failure, 2, file_time_now_s());
   Json written = Json::parse(text_of(path));
   CHECK(written["exit_code"] == 4);
@@ -217,7 +220,7 @@ TEST_CASE("a rank's own exit.json is kept if it has the same exit code") {
   CHECK(written["by"] == "launcher");
   CHECK_THAT(written["reason"].get<std::string>(),
              ContainsSubstring("exit code 4 (data or tokenizer): no file"));
-  CHECK(written["ended_at"].get<std::string>().size() == 20);
+  CHECK(utc_seconds(written["ended_at"].get<std::string>()) == failure.time_s);
 
   const double began_s = file_time_now_s();
   const std::string own = R"({"exit_code":4,"by":"rank 1"})";
