@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSentences = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSentences = {{
     {"start", "started; ranks: {ranks}[; the previous run {run_before}]"},
     {"model",
      "model {name}[ {flavor}], {parameters} parameters[, layout {layout}][, {tokens_per_step} tokens a "
@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSentenc
     {"experts", "experts on {ranks} ranks, with room for {rows} rows of a layer, {bytes}"},
     {"compiled", "compiled {function}[, traced in {trace_ms} ms]"},
     {"replaying", "replays {ops} ops a step[, {arena_bytes} planned]"},
+    {"training", "training goes on with step {step}[ after {seconds} s]"},
     {"validation", "validation loss {loss} at step {step}"},
     {"resumed", "resumed after step {step}[ from {from}][, read in {seconds} s]"},
     {"checkpoint",

@@ -22,6 +22,7 @@ void RunFollower::begin() {
   record_.log.folder = folder_;
   record_.environment = json_object_in(folder_ / "env.json");
   record_.log.config = read_config(folder_ / "config.toml");
+  record_.repeated_s = repeated_seconds(folder_);
 }
 
 bool RunFollower::read_on(Place& place, const std::function<void(std::string_view, std::int64_t)>& take) {
@@ -49,6 +50,7 @@ const RunRecord& RunFollower::look() {
     return look();
   }
   record_.exit = json_object_in(folder_ / "exit.json");
+  record_.last_written_s = written_s(metrics_.file);
   return record_;
 }
 

@@ -88,6 +88,7 @@ std::string live_view(const RunRecord& run, int columns, bool color) {
     text += fitted("no step yet", columns);
   } else {
     for (const std::string& line : step_lines(run, columns)) text += fitted(line, columns);
+    if (const auto time = time_spent(run)) text += fitted(goodput_text(*time), columns);
     text += "\n" + plot_of("loss", run, columns, color);
   }
   const std::vector<TimedEvent> events = last_events(run, kEvents);

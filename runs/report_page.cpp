@@ -92,6 +92,15 @@ ordered_json summary_json(const RunRecord& run, const LossAtTokens& at) {
           {"seconds", json_value(series.groups().back().seconds)}};
 }
 
+// Returns null for a run that does not say it. The parts begin with the steps that count.
+ordered_json time_json(const RunRecord& run) {
+  const std::optional<TimeSpent> time = time_spent(run);
+  if (!time) return nullptr;
+  ordered_json parts = ordered_json::array({ordered_json::array({"training", time->training_s})});
+  for (const auto& [name, seconds] : time->losses) parts.push_back(ordered_json::array({name, seconds}));
+  return {{"starts", time->starts}, {"total", time->total_s}, {"goodput", time->goodput()}, {"parts", parts}};
+}
+
 // Returns rows [time, sentence].
 ordered_json events_json(const RunRecord& run) {
   ordered_json rows = ordered_json::array();
@@ -145,6 +154,7 @@ std::string run_json(const RunRecord& run, const std::string& name, const LossAt
       {"model", run.model()},
       {"layout", model.is_object() ? text_of_json(model.value("layout", ordered_json(""))) : ""},
       {"summary", summary_json(run, at)},
+      {"time", time_json(run)},
       {"events", events_json(run)},
       {"resumed", resumed_json(run)},
       {"environment", environment_json(run)},

@@ -18,10 +18,12 @@ namespace {
 std::string head_line(const RunRecord& run, const std::string& name) {
   const StepMetrics& last = run.log.steps.last();
   const Speed speed = speed_of(run.log.steps);
+  const std::optional<TimeSpent> time = time_spent(run);
   return fmt::format("{}: {}\n  step {} of {}, {} tokens; {}{:.1f} tokens/s a rank, {:.4f} GiB\n", name,
                      run.state(), last.step, run.setting("training.steps"), count_text(last.tokens_seen),
                      run.executor().empty() ? "" : run.executor() + ", ", speed.tokens_per_s,
-                     speed.peak_memory_gib);
+                     speed.peak_memory_gib) +
+         (time ? "  " + goodput_text(*time) + "\n" : "");
 }
 
 PlotLine plot_line(std::size_t quantity, const RunLog& log, const std::string& name, int columns) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <functional>
 
@@ -79,6 +80,7 @@ std::string text_of_json(const ordered_json& value) {
 void RunRecord::add_event(std::string_view line) {
   ordered_json added = json_object(line);
   if (added.is_null()) return;
+  times.add(added);
   events.push_back(std::move(added));
   if (events.size() <= kMaxEvents) return;
   const auto half = events.begin() + kMaxEvents / 2;
@@ -127,6 +129,22 @@ std::string RunRecord::executor() const {
   return setting("compile.enable") == "false" ? "eager" : setting("compile.executor");
 }
 
+double repeated_seconds(const fs::path& folder) {
+  double seconds = 0;
+  for_each_line(folder / "metrics.superseded.jsonl", [&](std::string_view line) {
+    const ordered_json step = json_object(line);
+    const ordered_json time = step.is_object() ? step.value("step_time_s", ordered_json(0)) : ordered_json(0);
+    if (time.is_number()) seconds += std::max(time.get<double>(), 0.0);
+  });
+  return seconds;
+}
+
+double written_s(const fs::path& file) {
+  std::error_code missing;
+  const auto written = std::chrono::file_clock::to_sys(fs::last_write_time(file, missing));
+  return missing ? 0 : std::chrono::duration<double>(written.time_since_epoch()).count();
+}
+
 RunRecord read_record(const fs::path& folder) {
   RunRecord record{.log = read_run(folder, CutLine::left_out),
                    .events = {},
@@ -134,6 +152,8 @@ RunRecord read_record(const fs::path& folder) {
                    .environment = json_object_in(folder / "env.json"),
                    .exit = json_object_in(folder / "exit.json")};
   for_each_line(folder / "events.jsonl", [&](std::string_view line) { record.add_event(line); });
+  record.repeated_s = repeated_seconds(folder);
+  record.last_written_s = written_s(folder / "metrics.jsonl");
   return record;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runs/read_run.h"
+#include "runs/time_spent.h"
 
 namespace rondo {
 
@@ -20,6 +21,9 @@ struct RunRecord {
   nlohmann::ordered_json expert_load;  // the last of expert_load.jsonl; null without one
   nlohmann::ordered_json environment;  // from env.json; null without it
   nlohmann::ordered_json exit;         // from exit.json; null without it
+  EventTimes times = {};               // of all events
+  double repeated_s = 0;               // in steps that a later start computed again
+  double last_written_s = 0;           // when metrics.jsonl was, since the epoch
 
   static constexpr std::size_t kMaxEvents = 2000;
   // Adds a line of events.jsonl.
@@ -48,6 +52,11 @@ nlohmann::ordered_json json_object(std::string_view text);
 nlohmann::ordered_json json_object_in(const std::filesystem::path& file);
 // Returns a string without quotes, and anything else as JSON.
 std::string text_of_json(const nlohmann::ordered_json& value);
+
+// Returns the seconds of the steps in metrics.superseded.jsonl; 0 without the file.
+double repeated_seconds(const std::filesystem::path& folder);
+// Returns when the file was written, in seconds since the epoch; 0 without it.
+double written_s(const std::filesystem::path& file);
 
 // Reads a run folder. Throws as read_run.
 RunRecord read_record(const std::filesystem::path& folder);

@@ -143,19 +143,37 @@ fs::path move_aside(const fs::path& folder, const std::vector<fs::path>& files) 
   return aside;
 }
 
+// Throws or returns no object where there is no valid file.
+ordered_json exit_of(const fs::path& folder) {
+  return json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMaxSmallFileBytes, FileUse::run));
+}
+
+// Returns when the run of these files ended or, if it was killed, wrote its last line; "" if there
+// is none.
+std::string when_it_ended(const fs::path& folder) {
+  try {
+    return exit_of(folder).at("ended_at").get<std::string>();
+  } catch (const std::exception&) {
+  }
+  double last_s = 0;
+  for (const char* name : {"events.jsonl", "metrics.jsonl"})
+    if (struct stat facts{}; ::stat((folder / name).c_str(), &facts) == 0)
+      last_s = std::max(last_s, static_cast<double>(facts.st_mtim.tv_sec) +
+                                    1e-9 * static_cast<double>(facts.st_mtim.tv_nsec));
+  return last_s > 0 ? utc_text(last_s) : "";
+}
+
 // Describes the end of the run. An invalid exit.json counts as missing.
 std::string how_it_ended(const fs::path& folder) {
   try {
-    const auto exit =
-        json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMaxSmallFileBytes, FileUse::run));
+    const auto exit = exit_of(folder);
     return fmt::format("ended with {} at {}: {}", exit.at("exit_code").get<int>(),
                        exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
   } catch (const std::exception&) {
   }
-  struct stat facts {};
-  const bool known = ::stat((folder / "events.jsonl").c_str(), &facts) == 0;
+  const std::string last = when_it_ended(folder);
   return "was killed, or its machine went down: it left no exit.json" +
-         (known ? "; its last event is of " + utc_text(static_cast<double>(facts.st_mtim.tv_sec)) : "");
+         (last.empty() ? "" : "; its last line is of " + last);
 }
 
 // Returns the run of the files, from the first event that names it; "" if none does.
@@ -226,6 +244,7 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
       }
     }
     if (begun_.empty()) begun_ = fmt::format("{}-{:08x}", utc_now(), std::random_device{}());
+    ended_before_ = when_it_ended(folder_);
     fs::remove(folder_ / "exit.json");
     fs::remove_all(graph_folder());
     fs::create_directory(graph_folder());

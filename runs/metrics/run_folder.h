@@ -71,6 +71,9 @@ class RunFolder {
   bool has_begun() const { return events_.has_value(); }
   // Returns how the previous run in the folder ended; "" if there was none.
   const std::string& earlier_end() const { return earlier_end_; }
+  // Returns when the start before this one of the same run ended, or wrote its last line; "" for
+  // the first start.
+  const std::string& ended_before() const { return ended_before_; }
   // Returns where an earlier run's files were moved.
   const std::optional<std::filesystem::path>& previous() const { return previous_; }
   // Returns where the files of the resumed run were, if another run had begun in the folder.
@@ -108,7 +111,7 @@ class RunFolder {
   bool created_ = false;  // whether this object created the folder
   std::optional<FolderLock> lock_;
   std::optional<Resumed> resumed_;
-  std::string earlier_end_, begun_;
+  std::string earlier_end_, ended_before_, begun_;
   std::optional<std::filesystem::path> previous_, brought_back_;
   std::optional<AppendFile> events_;
   std::optional<AtomicFile> exit_;  // with reserved disk space, as the disk may become full

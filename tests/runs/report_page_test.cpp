@@ -41,10 +41,13 @@ struct TwoFolders {
     lines[1999].validation_loss = 6.25;
     write_run(scratch / "replayed/outputs", lines,
               "[training]\nsteps = 2000\n[compile]\nenable = true\nexecutor = \"replay\"\n");
-    write_text(scratch / "replayed/outputs/exit.json", R"({"exit_code": 0, "reason": "finished"})");
+    write_text(scratch / "replayed/outputs/exit.json",
+               R"({"exit_code": 0, "ended_at": "2026-01-31T12:30:00Z", "reason": "finished"})");
     write_text(scratch / "replayed/outputs/env.json",
                R"({"hostname": "</script><b>", "versions": {"rondo": "0.1.0"}})");
     write_text(scratch / "replayed/outputs/events.jsonl",
+               R"({"time":"2026-01-31T12:00:00.000Z","event":"start","ranks":2})"
+               "\n"
                R"({"time":"2026-01-31T12:00:00.123Z","event":"checkpoint","step":100,"kind":"full"})"
                "\n"
                R"({"time":"2026-01-31T12:00:01.123Z","event":"validation","step":1000,"loss":6.5})"
@@ -94,6 +97,9 @@ TEST_CASE("the page has a curve of at most 600 points for every quantity of a ru
   CHECK(run["x"][0]["tokens"][599] == 2'000'000);
   CHECK(run["x"][1]["step"] == json({1000, 2000}));
   CHECK(run["curves"]["validation_loss"]["mean"] == json({6.5, 6.25}));
+  CHECK(run["time"]["parts"][0] == json({"training", 1002.5}));
+  CHECK(run["time"]["parts"][1] == json({"other", 797.5}));
+  CHECK(data["runs"][1]["time"] == nullptr);
   CHECK_FALSE(run["curves"].contains("mfu"));
   // The five steps of the other run are not grouped.
   CHECK(data["runs"][1]["curves"]["loss"]["mean"].size() == 5);
@@ -120,7 +126,8 @@ TEST_CASE("the page has the ends of runs, their differences and their events") {
   CHECK(data["runs"][0]["ok"] == true);
   CHECK(data["runs"][1]["state"] == "ended with 8: step 6: loss is not finite");
   CHECK(data["runs"][0]["events"] ==
-        json::array({json::array({"2026-01-31T12:00:00.123Z", "saved step 100 (full)"}),
+        json::array({json::array({"2026-01-31T12:00:00.000Z", "started; ranks: 2"}),
+                     json::array({"2026-01-31T12:00:00.123Z", "saved step 100 (full)"}),
                      json::array({"2026-01-31T12:00:01.123Z", "validation loss 6.5 at step 1000"})}));
   const json end = json::array({"2026-01-31T12:00:02.123Z", "ended with 8: step 6: loss is not finite"});
   CHECK(data["runs"][1]["events"] == json::array({end}));

@@ -62,8 +62,11 @@ void Report::begin(const std::optional<Resumed>& resumed) {
   folder_.write_environment({command_line_,
                              {{"rondo", version()}, {"commit", commit()}, {"torch", TORCH_VERSION}},
                              {{"intra_op", at::get_num_threads()}, {"world_size", ranks_}}});
-  nlohmann::ordered_json start = {
-      {"begun", folder_.begun()}, {"fingerprint", fingerprint(config_)}, {"ranks", ranks_}};
+  nlohmann::ordered_json start = {{"begun", folder_.begun()},
+                                  {"fingerprint", fingerprint(config_)},
+                                  {"ranks", ranks_},
+                                  {"seconds", now_s() - started_s_}};
+  if (!folder_.ended_before().empty()) start["ended_before"] = folder_.ended_before();
   if (!folder_.earlier_end().empty()) {
     log_line("the previous run in this folder " + folder_.earlier_end());
     start["run_before"] = folder_.earlier_end();
@@ -259,6 +262,7 @@ void Report::log_schedule(const ScheduleStart& start, const std::string& weight_
 
 void Report::training_starts() {
   outputs_->start_at(done_ + 1);
+  folder_.event("training", {{"step", done_ + 1}, {"seconds", now_s() - started_s_}});
   each_step_.emplace(now_s());
   each_line_.emplace(now_s());
 }
@@ -343,7 +347,7 @@ void Report::validation_done(std::int64_t step, std::optional<double> loss, std:
   ValidationMetrics m{step, *loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
   log_styled(console_line(m, {log_has_color()}));
-  folder_.event("validation", {{"step", step}, {"loss", *loss}});
+  folder_.event("validation", {{"step", step}, {"loss", *loss}, {"seconds", now_s() - pause_began_s_}});
   outputs_->write_line(m);
 }
 
