@@ -10,7 +10,7 @@ namespace rondo {
 
 struct RunRecord;
 
-// What the events of a run say of time, in seconds. Events of runs before version 0.1 say less;
+// What the events of a run say of time, in seconds. Events of older versions say less;
 // what they leave out counts as other time.
 class EventTimes {
  public:
