@@ -5,6 +5,7 @@
 #include "datasets/loader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -158,6 +159,13 @@ class SampleReader {
   std::deque<SampleStream> streams_;
 };
 
+void log_skips(const std::vector<SampleRange>& skips) {
+  std::vector<std::string> ranges;
+  for (const SampleRange& range : skips)
+    ranges.push_back(fmt::format("{} to {}", range.first, range.end - 1));
+  log_info(fmt::format("data: samples {} are left out", fmt::join(ranges, ", ")));
+}
+
 void log_sources(const DataSummary& summary) {
   for (const DataSummary::Source& source : summary.sources)
     log_info(fmt::format(
@@ -173,6 +181,7 @@ class DataLoader::Impl {
       : options_(checked(options)),
         shuffle_(options_.shuffle),
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
+        skips_(options_.skips),
         samples_(options_, shuffle_, tokenizer),
         sample_(static_cast<std::size_t>(options_.seq_len) + 1),
         split_(options_.context, options_.seq_len),
@@ -181,6 +190,7 @@ class DataLoader::Impl {
         content_(samples_.content()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
       log_sources(summary_);
+    if (!options_.skips.empty() && options_.dp_rank == 0) log_skips(options_.skips);
   }
 
   StepBatch next() {
@@ -201,11 +211,13 @@ class DataLoader::Impl {
   void restore(const DataState& saved) {
     check_same_data(saved, state());
     seek(saved.step);
-    before_step_0_ = saved.sample - saved.step * global_batch_;
+    if (!options_.skips.empty() && options_.dp_rank == 0)
+      log_info(fmt::format("data: goes on with sample {}", saved.sample));
+    before_step_0_ = skips_.kept_before(saved.sample) - saved.step * global_batch_;
   }
 
   DataState state() const {
-    return {step_,         before_step_0_ + step_ * global_batch_,
+    return {step_,         skips_.sample_of(before_step_0_ + step_ * global_batch_),
             options_.seed, options_.seq_len,
             shuffle_,      fingerprint_,
             content_};
@@ -224,8 +236,9 @@ class DataLoader::Impl {
       Batch& batch = out.microbatches.emplace_back(make_batch());
       for (std::int64_t b = 0; b < options_.local_batch; ++b) {
         if (stop.stop_requested()) return std::nullopt;
-        const bool counts = samples_.read(before_step_0_ + step * global_batch_ + first_row + b,
-                                          options_.one_epoch, sample_.data(), starts_);
+        const std::int64_t kept = before_step_0_ + step * global_batch_ + first_row + b;
+        const bool counts =
+            samples_.read(skips_.sample_of(kept), options_.one_epoch, sample_.data(), starts_);
         fill_row(b, batch);
         if (!counts) clear_labels(b, batch);
       }
@@ -336,8 +349,9 @@ class DataLoader::Impl {
   const DataOptions options_;
   const bool shuffle_;
   const std::int64_t global_batch_;
-  // Global samples before step 0; not 0 when the global batch changed on resume.
+  // Kept samples before step 0; not 0 when the global batch or the skips changed on resume.
   std::int64_t before_step_0_ = 0;
+  const SampleSkips skips_;
   // The next three members are used by the thread that makes steps.
   SampleReader samples_;
   std::vector<std::int64_t> sample_, starts_;

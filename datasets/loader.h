@@ -7,9 +7,10 @@
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T
 //      labels. An epoch has floor((N - 1) / T) samples. The tail that fills no sample is dropped;
 //      another order drops other tokens.
-//   3. Row i of step s is global sample g = s * global_batch + i. A run that resumes with another
-//      global batch continues with the sample after its last one. Sample g has epoch g / samples
-//      and place g % samples. A permutation drawn from (seed, epoch) maps places to samples, so
+//   3. Row i of step s is global sample g = s * global_batch + i, in the numbers that are left when
+//      samples are left out. A run that resumes with another global batch, or leaves out others,
+//      continues with the sample after its last one. Sample g has epoch g / samples and place
+//      g % samples. A permutation drawn from (seed, epoch) maps places to samples, so
 //      that neighbouring windows of one long document do not share a batch. With `shuffle` off
 //      both orders are natural. Validation draws its samples in the same way, with a seed of its
 //      own, so its rows are the same in every run, and are of all documents.
@@ -35,6 +36,7 @@
 #include <vector>
 
 #include "datasets/context_split.h"
+#include "datasets/skips.h"
 #include "datasets/token_cache.h"
 #include "datasets/token_files/token_source.h"
 #include "datasets/tokenizer/tokenizer.h"
@@ -64,6 +66,7 @@ struct DataOptions {
   std::int64_t dp_rank = 0;
   std::int64_t dp_size = 1;
   ContextShare context{};                 // of this rank among those that read the same rows
+  std::vector<SampleRange> skips{};       // samples that no step reads
   bool document_attention = false;        // fills cu_seqlens, and masks the label "next document's BOS"
   std::int64_t num_prefetch_batches = 2;  // steps prepared in advance; 0: next() prepares its step itself
 };

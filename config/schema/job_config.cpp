@@ -100,6 +100,10 @@ const Fields& Training::fields() {
             "fraction of the samples from each entry of dataset_path, normalized to a sum of 1; empty: all "
             "documents form one stream",
             {.above = 0}),
+      field("skip_data_of_steps", &Training::skip_data_of_steps,
+            "steps whose samples are left out, as 12000-12040 or 15000, counted with the present global "
+            "batch; other steps read the samples after them",
+            {.check = ranges_of_steps}),
       field("text_key", &Training::text_key,
             "JSONL field, or column of a table, that holds the text of a document", {.check = not_empty}),
       field("on_bad_record", &Training::on_bad_record,

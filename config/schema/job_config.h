@@ -58,10 +58,11 @@ struct LrScheduler {
 };
 
 struct Training {
-  std::string dataset = "text";         // name of a data set; see training_path (paths.h)
-  std::string dataset_path;             // "": what `dataset` means
-  std::vector<std::string> datasets;    // "c4=/data/c4"
-  std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
+  std::string dataset = "text";                 // name of a data set; see training_path (paths.h)
+  std::string dataset_path;                     // "": what `dataset` means
+  std::vector<std::string> datasets;            // "c4=/data/c4"
+  std::vector<double> dataset_weights;          // one for each entry of dataset_path; empty: one stream
+  std::vector<std::string> skip_data_of_steps;  // read_step_ranges
   std::string text_key = "text";
   OnBadRecord on_bad_record = OnBadRecord::stop;
   std::string document_begin = "auto", document_end = "auto";  // auto, none, or the text of a token

@@ -9,6 +9,7 @@
 
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
+#include "config/schema/step_ranges.h"
 #include "parallel/pipeline/layers.h"
 #include "parallel/pipeline/schedules.h"
 #include "support/text/nearest.h"
@@ -91,6 +92,12 @@ std::string buckets(const FieldValue& value) {
 std::string groups_of_parameters(const FieldValue& value) {
   std::string rule;
   read_parameter_groups(std::get<std::vector<std::string>>(value), &rule);
+  return rule;
+}
+
+std::string ranges_of_steps(const FieldValue& value) {
+  std::string rule;
+  read_step_ranges(std::get<std::vector<std::string>>(value), &rule);
   return rule;
 }
 

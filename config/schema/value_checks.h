@@ -21,6 +21,7 @@ std::string excludable(const FieldValue& value);
 std::string selectors(const FieldValue& value);
 std::string buckets(const FieldValue& value);
 std::string groups_of_parameters(const FieldValue& value);
+std::string ranges_of_steps(const FieldValue& value);
 std::string named_paths(const FieldValue& value);
 std::string minus_one_or_positive(const FieldValue& value);
 std::string op_or_number(const FieldValue& value);

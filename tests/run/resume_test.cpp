@@ -64,6 +64,33 @@ TEST_CASE(
   CHECK(std::distance(fs::directory_iterator(place / "killed/tb"), fs::directory_iterator()) == 2);
   CHECK_FALSE(fs::exists(place / "killed/previous-1"));
   CHECK_THAT(resumed.output, ContainsSubstring("the previous run in this folder ended with 0 at "));
+  const ProgramResult report = rondo({"report", (place / "killed").string(), "--text"});
+  CHECK_THAT(report.output, ContainsSubstring("  goodput ") && ContainsSubstring(" in 2 starts"));
+}
+
+TEST_CASE("a run leaves out the samples of some steps, from its start or when it goes back before them") {
+  const Place place;
+  // Weights do not change, so a loss depends on the samples of its step alone.
+  const Words frozen = {"--optimizer.lr=0", "--optimizer.weight_decay=0", "--debug.hash_every=0"};
+  const auto losses = [&](const std::string& name) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : place.metrics(name)) all.push_back(line["loss"]);
+    return all;
+  };
+  place.play(2, "all", frozen + steps(15) + kSaving);
+  const Words skips = {"--training.skip_data_of_steps=2,7-9"};
+  const ProgramResult start = place.play(2, "some", frozen + steps(11) + skips);
+  CHECK_THAT(start.output, ContainsSubstring("data: samples 4 to 7, 24 to 35 are left out"));
+  std::vector<double> left = losses("all");
+  left.erase(left.begin() + 6, left.begin() + 9);
+  const std::vector<double> gone_back = left;  // step 2 was done before
+  left.erase(left.begin() + 1);
+  CHECK(losses("some") == left);
+
+  const ProgramResult back =
+      place.play(2, "all", frozen + steps(12) + kSaving + skips + Words{"--checkpoint.load_step=5"});
+  CHECK_THAT(back.output, ContainsSubstring("data: goes on with sample 20"));
+  CHECK(losses("all") == gone_back);
 }
 
 TEST_CASE("another number of ranks restores every bit of weights and optimizer") {

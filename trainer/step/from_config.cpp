@@ -20,6 +20,7 @@
 #include "config/derived/paths.h"
 #include "config/schema/bucket_patterns.h"
 #include "config/schema/parameter_groups.h"
+#include "config/schema/step_ranges.h"
 #include "models/parts/initialize.h"
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
@@ -229,6 +230,8 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
                .ranks = layout.mesh.degree(Axis::cp),
                .balance = context_balance(c.parallelism),
                .masks = find_model_spec(c.model.name)->masks(c.model.sizes)};
+  for (const StepRange& steps : read_step_ranges(c.training.skip_data_of_steps))
+    o.skips.push_back({(steps.first - 1) * layout.global_batch_size, steps.last * layout.global_batch_size});
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;
@@ -241,6 +244,7 @@ DataOptions validation_data(const JobConfig& c, const Layout& layout, const Rank
   DataOptions o = training_data(c, layout, environment);
   o.shuffle = true;
   o.one_epoch = true;
+  o.skips.clear();
   o.seed = kValidationSeed;
   if (const std::string path = validation_path(c); path.empty()) {
     o.split = Split::validation;
