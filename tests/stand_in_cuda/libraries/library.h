@@ -36,6 +36,13 @@ struct stand_in_touched {
 cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
                             const std::shared_ptr<void>& communicator);
 
+// Counts a call of a library by its name. Returns the error that it must return
+// (RONDO_STAND_IN_FAIL), normally 0.
+int stand_in_fault(const char* call);
+
+// Begins or ends a kernel that does not end by itself.
+void stand_in_hang(bool hangs);
+
 // Writes a line of the journal.
 void stand_in_line(const char* text);
 

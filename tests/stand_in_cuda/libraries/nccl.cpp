@@ -32,8 +32,10 @@ void line(const char* format, Numbers... numbers) {
 }
 
 // NCCL waits until no graph has a collective of the communicator (its src/init.cc,
-// commDestroySync), whether it is destroyed or aborted.
+// commDestroySync), whether it is destroyed or aborted. LibTorch aborts a communicator again as
+// null, if its watchdog did so first.
 ncclResult_t end(ncclComm_t comm, const char* how) {
+  if (comm == nullptr) return ncclSuccess;
   line("communicator_ends number=%d graphs=%d", comm->number,
        static_cast<int>(comm->in_graphs.use_count()) - 1);
   while (comm->in_graphs.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -79,9 +81,23 @@ ncclResult_t launch(const char* name, const stand_in_touched* touched, int touch
              : ncclUnhandledCudaError;
 }
 
+std::atomic<bool> hangs{false};
+
+// Returns the injected error of a call. All errors of a GPU that has failed are one of NCCL's.
+// ncclInProgress is a collective that succeeds and waits for another rank until it is aborted.
+ncclResult_t fault(const char* call) {
+  const int code = stand_in_fault(call);
+  if (code == ncclInProgress) {
+    stand_in_hang(hangs = true);
+    return ncclSuccess;
+  }
+  return code < ncclNumResults ? static_cast<ncclResult_t>(code) : ncclUnhandledCudaError;
+}
+
 // `from` has `from_count` elements, `to` has `to_count`.
 ncclResult_t collective(const char* name, const void* from, std::size_t from_count, void* to,
                         std::size_t to_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  if (const ncclResult_t error = fault(name); error != ncclSuccess) return error;
   note(comm, name, from_count, to_count, type);
   const stand_in_touched touched[] = {{from, from_count * bytes_of(type), false},
                                       {to, to_count * bytes_of(type), true}};
@@ -91,6 +107,7 @@ ncclResult_t collective(const char* name, const void* from, std::size_t from_cou
 // Both ends of a message record the same call.
 ncclResult_t message(const char* name, const void* place, std::size_t elements, ncclDataType_t type,
                      bool written, ncclComm_t comm, cudaStream_t stream) {
+  if (const ncclResult_t error = fault(name); error != ncclSuccess) return error;
   note(comm, "message", elements, elements, type);
   const stand_in_touched touched = {place, elements * bytes_of(type), written};
   return launch(name, &touched, 1, comm, stream);
@@ -104,9 +121,18 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclSuccess ? "no error" : "unhandled cuda error";
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    default:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+  }
 }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
+const char* ncclGetLastError(ncclComm_t) { return "Bootstrap : no socket interface found"; }
 
 // --- communicators ---
 
@@ -119,6 +145,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
   static const bool told = (stand_in_at_exit("communicators", [] { return std::int64_t(alive); }), true);
   (void)told;
+  if (const ncclResult_t error = fault(__func__); error != ncclSuccess) return error;
   auto* const one = new ncclComm;
   one->number = ++made;
   one->ranks = ranks;
@@ -139,10 +166,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return end(comm, "destroyed"); }
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return end(comm, "aborted"); }
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (hangs.exchange(false)) stand_in_hang(false);
+  return end(comm, "aborted");
+}
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) {
-  *error = ncclSuccess;
+  const int code = stand_in_fault(__func__);
+  *error = code < ncclNumResults ? static_cast<ncclResult_t>(code) : ncclSuccess;
   return ncclSuccess;
 }
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {

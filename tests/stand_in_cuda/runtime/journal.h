@@ -20,6 +20,8 @@ namespace stand_in::journal {
 // an error that destroys the context (700 to 719), every call fails with it.
 int count(const char* call);
 std::int64_t calls();  // of this thread so far, of all names
+// The same for a function of a library beside the runtime. It is no call of the thread.
+int fault(const char* call);
 
 // Whether the call must be lost. RONDO_STAND_IN_LOSE is "NAME:N": the Nth call of NAME after the
 // first capture has begun, or "NAME:0": all of them.

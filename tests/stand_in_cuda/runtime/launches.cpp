@@ -261,6 +261,13 @@ cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_i
   });
 }
 
+int stand_in_fault(const char* call) {
+  const std::lock_guard lock(everything());
+  return journal::fault(call);
+}
+
+void stand_in_hang(bool hangs) { hang(hangs); }
+
 void stand_in_line(const char* text) {
   const std::lock_guard lock(everything());
   journal::line("%s", text);

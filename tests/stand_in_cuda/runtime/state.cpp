@@ -37,7 +37,7 @@ namespace {
 std::atomic<bool> hanging{false};
 }
 
-void hang() { hanging = true; }
+void hang(bool hangs) { hanging = hangs; }
 bool hangs() { return hanging; }
 void wait_while_it_hangs() {
   while (hanging) std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -145,7 +145,7 @@ std::int64_t launches();
 
 // Simulates a kernel that does not end (RONDO_STAND_IN_BUG=hang:N, the Nth launch of a graph):
 // nothing is executed after it, and a wait for the device never ends.
-void hang();
+void hang(bool hangs = true);
 bool hangs();
 void wait_while_it_hangs();
 
