@@ -4,10 +4,12 @@
 #include "compiler/execute/replay.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include "compiler/execute/planned_step.h"
 #include "compiler/ops/op.h"
@@ -95,6 +97,12 @@ void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, boo
 std::vector<Tensor> checked_state(const ir::Graph& graph, std::vector<Tensor> state, c10::Device device) {
   check_kinds(graph, state, /*of_batch=*/false, device);
   return state;
+}
+
+// True for a collective that fails as its group has ended, and not as CUDA forbids a call.
+bool is_lost_group(const std::exception& error) {
+  return dynamic_cast<const c10::DistError*>(&error) != nullptr &&
+         std::string_view(error.what()).find("unhandled cuda error") == std::string_view::npos;
 }
 
 // True for collectives, which continue after their call, so that they get no room in the arena.
@@ -211,6 +219,7 @@ class Replay final : public Executor {
       part.recording = std::make_unique<OwnedRecording>(device_, device_.end_capture());
     } catch (const std::exception& error) {
       if (capturing) device_.abandon_capture();
+      if (is_lost_group(error)) throw;
       throw Error(ExitCode::graph, not_recorded(part, error.what()));
     }
     stats_.capture_ms += started.milliseconds();

@@ -25,6 +25,11 @@ struct GpuFacts {
 // REQUIRES: `device` is the current one (take_gpu).
 GpuFacts gpu_facts(c10::Device device);
 
+// Returns the visible GPUs and their free memory, in words, after it has used each of them:
+// "8 x NVIDIA H200, at least 139.8 of 140.4 GiB free". "" in a program without CUDA. Throws
+// Error(environment) where the driver shows none, or one of them does not work.
+std::string gpus_in_words();
+
 // Returns the peak of the bytes allocated through LibTorch's caching allocator since the
 // last reset.
 std::int64_t gpu_peak_bytes(c10::Device device);

@@ -24,6 +24,7 @@
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
+#include "parallel/groups/nccl_errors.h"
 #include "parallel/groups/ordered_gloo.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -268,9 +269,8 @@ struct ProcessGroups::Connection {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& cause) {
-      const std::string what = cause.what();
-      if (!lack_of_memory(what).empty()) throw;
-      Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
+      if (!lack_of_memory(cause.what()).empty()) throw;
+      Patience(environment, timeout).give_up(reason_of(cause.what()));
     }
   }
 };

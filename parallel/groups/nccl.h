@@ -34,18 +34,6 @@ void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                const NcclMembers& members, c10::Device device,
                                                std::chrono::milliseconds timeout);
-// Returns the line of `error` that reports a lack of memory, or "". NCCL allocates its own memory
-// at connection and at the first collective of a kind. c10d reports a lack of it in the same way as
-// a lost peer.
-inline std::string lack_of_memory(const std::string& error) {
-  for (const char* const mark : {"CUDA calloc", "CUDA malloc", "out of memory"})
-    if (const std::size_t at = error.find(mark); at != std::string::npos) {
-      const std::size_t newline = error.rfind('\n', at),
-                        begin = newline == std::string::npos ? 0 : newline + 1;
-      return error.substr(begin, error.find('\n', at) - begin);
-    }
-  return "";
-}
 // Returns what ended the group's connections, a late collective or a lost rank, or "".
 std::string failure_of_nccl(c10d::Backend& backend);
 // Aborts the group's connections without the other ranks. Waiting kernels end, and no call may
@@ -53,11 +41,16 @@ std::string failure_of_nccl(c10d::Backend& backend);
 // the driver.
 void abort_nccl(c10d::Backend& backend);
 
-// Sets the environment that makes NCCL safe with recordings, before the first group.
-// `recorded_groups` is the largest number of groups whose collectives one recording has; 0: nothing
-// is recorded. Returns what is set, for the log: "NCCL_GRAPH_REGISTER=0, ...". Throws
-// Error(environment) where the environment has a setting that is known to break recordings.
+// Sets the environment of NCCL and of its watchdog, before the first group. `recorded_groups` is
+// the largest number of groups whose collectives one recording has; 0: nothing is recorded. Returns
+// what is set for recordings, for the log: "NCCL_GRAPH_REGISTER=0, ...". Throws Error(environment)
+// where the environment has a setting that is known to break groups or recordings.
 std::string prepare_nccl(std::size_t recorded_groups);
+// Returns the settings that all ranks must share, for a comparison: NCCL's version, and those of
+// its variables that choose how ranks exchange data, as "NCCL_ALGO = Ring".
+std::vector<std::string> nccl_settings();
+// Returns what in the environment makes ranks slow, in words, for warnings.
+std::vector<std::string> slow_settings();
 // Notes that a recording was launched. The next collective outside of recordings, of a group that
 // has recorded collectives, first waits for the device.
 void note_launched_recording();

@@ -143,7 +143,7 @@ TEST_CASE("ranks that each see their own GPU train, and ranks that see the same 
   CHECK_THAT(refused.output, ContainsSubstring("only the first MIG device of a list"));
 }
 
-TEST_CASE("settings that break recordings are refused at the start") {
+TEST_CASE("settings that break groups, recordings or the allocator are refused at the start") {
   struct Case {
     const char *setting, *text;
     int ranks = 2;
@@ -151,6 +151,12 @@ TEST_CASE("settings that break recordings are refused at the start") {
   for (const Case& each :
        {Case{"TORCH_NCCL_BLOCKING_WAIT=1",
              "TORCH_NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"},
+        Case{"NCCL_BLOCKING_WAIT=1", "NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"},
+        Case{"NCCL_COMM_ID=10.0.0.1:4000", "NCCL_COMM_ID=10.0.0.1:4000 does not go with more than one group"},
+        Case{"NCCL_ASYNC_ERROR_HANDLING=yes",
+             "Invalid value for environment variable: NCCL_ASYNC_ERROR_HANDLING"},
+        Case{"PYTORCH_CUDA_ALLOC_CONF=no_such_key:1",
+             "PYTORCH_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF): Unrecognized key 'no_such_key'", 1},
         Case{"NCCL_GRAPH_REGISTER=1", "NCCL_GRAPH_REGISTER=1 does not go with recorded collectives"},
         Case{"PYTORCH_ALLOC_CONF=expandable_segments: True",
              "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives"},

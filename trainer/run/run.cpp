@@ -121,6 +121,8 @@ std::vector<std::string> Run::settings() const {
                    std::filesystem::weakly_canonical(checkpoint_root(config)).string());
   if (pipeline) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline));
   if (matmuls) more.push_back("matmul algorithms = " + fingerprint(*matmuls));
+  if (device.device.is_cuda())
+    for (std::string& setting : nccl_settings()) more.push_back(std::move(setting));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config, more);
@@ -184,6 +186,7 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
       groups = std::max(groups, ir::most_groups_of_a_segment(step->graph()));
     const std::string settings = prepare_nccl(groups);
     if (!settings.empty()) telemetry.info("recorded collectives: " + settings);
+    for (const std::string& slow : slow_settings()) telemetry.warn(slow);
   }
   comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));
   join_ranks(run, /*finished=*/false);

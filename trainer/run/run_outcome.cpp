@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "parallel/groups/nccl.h"
+#include "parallel/groups/nccl_errors.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
@@ -160,7 +160,7 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body, const std::functi
               "; NCCL's buffers are not in the plan: leave more memory for them with a smaller "
               "batch or another compile.memory_policy, or use fewer groups");
     return lost_peer("lost contact with another rank after step " + std::to_string(reached().step) + ": " +
-                         first_line(error.what_without_backtrace()),
+                         reason_of(error.what_without_backtrace()),
                      reached(), config, environment);
   } catch (const c10::Error& error) {
     const std::string message = first_line(error.what_without_backtrace());

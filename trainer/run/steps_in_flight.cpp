@@ -3,6 +3,8 @@
 // when it is issued, since progress counts later steps when its numbers arrive.
 #include "trainer/run/steps_in_flight.h"
 
+#include <c10/util/Exception.h>
+
 #include <chrono>
 #include <filesystem>
 
@@ -33,6 +35,8 @@ void StepsInFlight::begin(BatchFeed& feed) {
     if (count() > 1 || reads_at_once(step)) result = wait_for_oldest();
   } catch (const std::exception& failure) {
     if (snapshot_) snapshot_->step_failed(run_.progress.step - count() + 1, failure);
+    // Says which group has ended and why. The collective that failed knows only that it has ended.
+    if (dynamic_cast<const c10::DistError*>(&failure) != nullptr) run_.groups->refuse_failed();
     throw;
   }
   if (result) report_oldest(*result);

@@ -1,10 +1,13 @@
 #include "parallel/groups/gpu.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+
+#include <map>
 
 #include "support/error.h"
 
@@ -17,20 +20,48 @@ constexpr int kOldestCapability = 9;  // the target of the kernels; cmake/cuda.c
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::environment, what); }
 
+// Returns what to do about an error of the driver.
+std::string advice(cudaError_t problem) {
+  switch (problem) {
+    case cudaErrorInsufficientDriver:
+      return "the program needs a driver for CUDA 13, of version 580 or later; `nvidia-smi` prints the "
+             "version";
+    case cudaErrorSystemNotReady:
+      return "the NVLink switches are not set up: as root `systemctl restart nvidia-fabricmanager`, of the "
+             "driver's version";
+    case cudaErrorSystemDriverMismatch:
+      return "the driver's kernel module and its libraries have different versions: restart the machine, or "
+             "the container with the host's libraries";
+    case cudaErrorNoDevice:
+      return "compare CUDA_VISIBLE_DEVICES with `nvidia-smi -L`";
+    default:
+      return "`nvidia-smi -q` and `dmesg` show more";
+  }
+}
+
+int visible_count() {
+  int count = 0;
+  if (const cudaError_t problem = cudaGetDeviceCount(&count); problem != cudaSuccess)
+    refuse(fmt::format("the driver shows no GPU: {}; {}", cudaGetErrorString(problem), advice(problem)));
+  return count;
+}
+
 }  // namespace
 
 c10::Device take_gpu(int local_rank, int local_world_size) {
+  try {
+    c10::CachingAllocator::AcceleratorAllocatorConfig::instance();  // reads PYTORCH_ALLOC_CONF
+  } catch (const c10::Error& error) {
+    refuse(
+        fmt::format("PYTORCH_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF): {}", error.what_without_backtrace()));
+  }
   // The planned memory and the pools of recordings are built on LibTorch's own allocator.
   if (const std::string name = allocator::get()->name(); name != "native")
     refuse(fmt::format(
         "PYTORCH_ALLOC_CONF selects the allocator \"{}\" (backend), and only \"native\" can place "
         "tensors at planned addresses; remove backend from PYTORCH_ALLOC_CONF",
         name));
-  int count = 0;
-  if (const cudaError_t problem = cudaGetDeviceCount(&count); problem != cudaSuccess)
-    refuse(fmt::format(
-        "job.device = \"cuda\": the driver shows no GPU: {}; run `rondo doctor` to see what it finds",
-        cudaGetErrorString(problem)));
+  const int count = visible_count();
   // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU as number 0. groups.cpp
   // checks at rendezvous that no two ranks have the same GPU.
   const bool own_alone = count == 1;
@@ -62,6 +93,32 @@ GpuFacts gpu_facts(c10::Device device) {
           .major = properties.major,
           .minor = properties.minor,
           .uuid = std::string(properties.uuid.bytes, sizeof properties.uuid.bytes)};
+}
+
+std::string gpus_in_words() {
+  constexpr double kGiB = 1 << 30;
+  std::map<std::string, int> names;
+  double least_free = 0, total_of_it = 0;
+  const int count = visible_count();
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    std::size_t free = 0, total = 0;
+    cudaError_t problem = cudaGetDeviceProperties(&properties, i);
+    if (problem == cudaSuccess) problem = cudaSetDevice(i);
+    if (problem == cudaSuccess) problem = cudaFree(nullptr);  // creates the context
+    if (problem == cudaSuccess) problem = cudaMemGetInfo(&free, &total);
+    if (problem != cudaSuccess)
+      refuse(fmt::format("GPU {} of {} ({}) does not work: {}; {}", i, count, properties.name,
+                         cudaGetErrorString(problem), advice(problem)));
+    ++names[properties.name];
+    if (i > 0 && static_cast<double>(free) / kGiB >= least_free) continue;
+    least_free = static_cast<double>(free) / kGiB;
+    total_of_it = static_cast<double>(total) / kGiB;
+  }
+  std::string words;
+  for (const auto& [name, number] : names)
+    words += fmt::format("{}{} x {}", words.empty() ? "" : ", ", number, name);
+  return fmt::format("{}, at least {:.1f} of {:.1f} GiB free", words, least_free, total_of_it);
 }
 
 std::int64_t gpu_peak_bytes(c10::Device device) {

@@ -1,7 +1,8 @@
 // LibTorch and NCCL read their environment variables once, at the first group, so prepare_nccl()
-// must run before it. Values that the user has set stay. Some settings make recorded collectives
-// hang or lose their memory. A run that records refuses these at the start. The communicator is
-// connected eagerly, so that an unreachable peer shows at group creation and not in the first step.
+// must run before it. Values that the user has set stay, but for the watchdog's way to end a group.
+// Some settings make recorded collectives hang or lose their memory. A run that records refuses
+// these at the start. The communicator is connected eagerly, so that an unreachable peer shows at
+// group creation and not in the first step.
 //
 // Note [Graph mixing]. With NCCL_GRAPH_MIXING_SUPPORT=1, its default, NCCL puts an event before and
 // after each recorded collective, so that collectives outside of recordings may run beside it. With
@@ -14,6 +15,7 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <fmt/format.h>
+#include <nccl.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -22,6 +24,7 @@
 
 #include "parallel/groups/float8_bytes.h"
 #include "parallel/groups/gpu.h"
+#include "parallel/groups/nccl_errors.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -29,6 +32,22 @@ namespace {
 
 // Sets a variable of LibTorch, which reads it once, at the first group.
 void set_unless_set(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
+
+// Throws Error(environment) if the variable is set, and not to 0.
+void refuse_set(const char* name, const std::string& with) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
+  throw Error(ExitCode::environment, fmt::format("{}={} does not go with {}", name, value, with));
+}
+const std::string kUnsetOrDoNotRecord = "; unset it, or remove cudagraph from compile.passes";
+
+// Variables that choose how ranks exchange data. Ranks with different values wait for each other.
+constexpr const char* kOfAllRanks[] = {
+    "NCCL_ALGO",           "NCCL_PROTO",          "NCCL_BUFFSIZE",      "NCCL_LL_BUFFSIZE",
+    "NCCL_LL128_BUFFSIZE", "NCCL_NTHREADS",       "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",       "NCCL_MAX_CTAS",       "NCCL_P2P_DISABLE",   "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",    "NCCL_IB_DISABLE",     "NCCL_NET",           "NCCL_NET_PLUGIN",
+    "NCCL_NVLS_ENABLE",    "NCCL_COLLNET_ENABLE", "NCCL_CHUNK_SIZE",    "NCCL_P2P_NET_CHUNKSIZE"};
 
 std::atomic<bool> recording_in_flight{false};
 
@@ -86,6 +105,19 @@ class RecordedNccl final : public c10d::ProcessGroupNCCL {
   bool is_recorded_ = false;
 };
 
+// Throws Error for what c10d says when it cannot connect a group, except for a lack of memory.
+void refuse_connection(const std::string& problem, const NcclMembers& members) {
+  if (problem.starts_with("Invalid value for environment variable"))
+    throw Error(ExitCode::environment, reason_of(problem) + "; LibTorch reads a whole number there");
+  if (lack_of_memory(problem).empty())
+    throw Error(
+        ExitCode::peer,
+        fmt::format("rank {} could not connect its GPU to the {} ranks of group {}: {}. NCCL_DEBUG=WARN "
+                    "prints what NCCL met; docs/cuda.md has the usual causes",
+                    members.ranks[static_cast<std::size_t>(members.rank)], members.ranks.size(), members.name,
+                    reason_of(problem)));
+}
+
 c10d::ProcessGroupNCCL& nccl(c10d::Backend& backend) {
   auto* nccl_backend = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
   RONDO_ASSERT(nccl_backend != nullptr, "the backend of a GPU group is NCCL");
@@ -98,42 +130,63 @@ void note_launched_recording() { recording_in_flight = true; }
 
 std::string prepare_nccl(std::size_t recorded_groups) {
   // A late collective or a failed GPU ends the connections; the rank then reports the cause and
-  // exits by itself. LibTorch's default would be a signal without a message.
-  set_unless_set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
+  // exits by itself. torchrun and launchers like it set 1, which also ends the watchdog.
+  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", /*overwrite=*/1);
+  // LibTorch's default would be a signal without a message.
   set_unless_set("TORCH_NCCL_ENABLE_MONITORING", "0");
   set_unless_set("TORCH_NCCL_RETHROW_CUDA_ERRORS", "0");
+  // The watchdog sleeps four times as long between the failure of a collective and the end of its
+  // group, for dumps of other ranks. The rank would wait a minute for it, or give up its teardown.
+  set_unless_set("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "0");
   // Recordings keep the buffers of their collectives registered, and freeing those hangs.
   set_unless_set("NCCL_GRAPH_REGISTER", "0");
+  refuse_set("NCCL_COMM_ID", "more than one group: all would meet at one address; unset it");
   if (recorded_groups == 0) return "";
   set_unless_set("NCCL_GRAPH_MIXING_SUPPORT", "0");
   // Collectives of several groups in parallel branches of a recording have no order otherwise, and
   // ranks that execute them in different orders wait for each other.
   if (recorded_groups > 1) set_unless_set("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
-  if (const char* blocking = std::getenv("TORCH_NCCL_BLOCKING_WAIT");
-      blocking != nullptr && *blocking != '\0' && std::string_view(blocking) != "0")
-    throw Error(
-        ExitCode::environment,
-        fmt::format("TORCH_NCCL_BLOCKING_WAIT={} does not go with recorded collectives: the host would query "
-                    "events during capture, which CUDA refuses; unset it, or remove cudagraph "
-                    "from compile.passes",
-                    blocking));
-  const std::string_view registers = std::getenv("NCCL_GRAPH_REGISTER");
+  // c10d still reads the second name.
+  for (const char* name : {"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"})
+    refuse_set(name, "recorded collectives: the host would query events during capture, which CUDA refuses" +
+                         kUnsetOrDoNotRecord);
+  refuse_set("NCCL_GRAPH_REGISTER", "recorded collectives: their teardown hangs" + kUnsetOrDoNotRecord);
   if (c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments())
     throw Error(
         ExitCode::environment,
         "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
         "may move; remove it, or remove cudagraph from compile.passes");
-  if (registers != "0")
-    throw Error(
-        ExitCode::environment,
-        fmt::format(
-            "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: their teardown hangs; unset "
-            "it, or remove cudagraph from compile.passes",
-            registers));
   std::string settings = "NCCL_GRAPH_REGISTER=0";
   for (const char* name : {"NCCL_GRAPH_MIXING_SUPPORT", "NCCL_LAUNCH_ORDER_IMPLICIT"})
     if (const char* value = std::getenv(name)) settings += fmt::format(", {}={}", name, value);
   return settings + ", no expandable segments";
+}
+
+std::vector<std::string> nccl_settings() {
+  int version = 0;
+  ncclGetVersion(&version);
+  std::vector<std::string> settings = {fmt::format("NCCL (library) = {}", version)};
+  for (const char* name : kOfAllRanks)
+    if (const char* value = std::getenv(name)) settings.push_back(fmt::format("{} = {}", name, value));
+  return settings;
+}
+
+std::vector<std::string> slow_settings() {
+  std::vector<std::string> slow;
+  const auto is_1 = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && std::string_view(value) == "1";
+  };
+  if (is_1("CUDA_DEVICE_MAX_CONNECTIONS"))
+    slow.emplace_back(
+        "CUDA_DEVICE_MAX_CONNECTIONS=1 gives the GPU the work of all streams in one queue, so that "
+        "collectives "
+        "may wait for products that they could run beside; unset it");
+  if (is_1("CUDA_LAUNCH_BLOCKING"))
+    slow.emplace_back(
+        "CUDA_LAUNCH_BLOCKING=1 makes the host wait for each kernel that is not recorded, and for the other "
+        "rank in each message of a pipeline; unset it unless you look for a failing kernel");
+  return slow;
 }
 
 void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c10::Device device) {
@@ -159,10 +212,15 @@ c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::St
   options->group_name = members.name;
   for (const std::int64_t rank : members.ranks)
     options->global_ranks_in_group.push_back(static_cast<std::uint64_t>(rank));
-  auto backend =
-      c10::make_intrusive<RecordedNccl>(store, members.rank, static_cast<int>(members.ranks.size()), options);
-  backend->eagerConnectSingleDevice(device);
-  return backend;
+  try {
+    auto backend = c10::make_intrusive<RecordedNccl>(store, members.rank,
+                                                     static_cast<int>(members.ranks.size()), options);
+    backend->eagerConnectSingleDevice(device);
+    return backend;
+  } catch (const c10::Error& error) {
+    refuse_connection(error.what_without_backtrace(), members);
+    throw;
+  }
 }
 
 std::string failure_of_nccl(c10d::Backend& backend) {
