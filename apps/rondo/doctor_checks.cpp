@@ -17,9 +17,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "apps/rondo/run_program.h"
 #include "support/machine/core_room.h"
+#include "support/machine/gpus.h"
 #include "support/machine/instructions.h"
 #include "support/machine/machine.h"
 #include "support/machine/memory_room.h"
@@ -83,6 +85,20 @@ Finding check_worker(const fs::path& program_folder, int timeout_ms) {
     finding = ok("worker", first_line(result.output));
   }
   return finding;
+}
+
+// Returns what the worker finds when it uses each GPU; nullopt where there is none to use.
+std::optional<Finding> check_gpus(const fs::path& program_folder) {
+  constexpr int kTimeout_ms = 120'000;  // a context takes up to seconds on each GPU
+  if (visible_gpus() == 0) return std::nullopt;
+  const ProgramResult result =
+      run_program({(program_folder / "rondo-worker").string(), "--gpus"}, kTimeout_ms);
+  const std::string line = first_line(result.output);
+  if (result.exit_code == 0 && !result.timed_out)
+    return line.empty() ? absent("cuda", "this program was built without it") : ok("cuda", line);
+  const std::size_t at = line.find("error: ");
+  return warning("cuda", at == line.npos ? "rondo-worker --gpus failed: " + line : line.substr(at + 7),
+                 "training with job.device = \"cuda\" needs every GPU; nvidia-smi");
 }
 
 Finding check_cpu(const Machine& machine) {
@@ -279,6 +295,8 @@ std::vector<Finding> examine(const fs::path& program_folder, const fs::path& wor
       check_corpus(working_folder),
       check_driver(gpus),
   };
+  const bool has_worker = findings.front().health == Health::ok;
+  if (const auto gpu = has_worker ? check_gpus(program_folder) : std::nullopt) findings.push_back(*gpu);
   if (!is_installed()) findings.push_back(check_nvcc(!gpus.empty()));  // only builds need it
   findings.push_back(check_nccl(program_folder));
   return findings;

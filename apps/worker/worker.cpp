@@ -7,6 +7,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/worker/worker_commands.h"
+#include "parallel/groups/gpu.h"
 #include "support/process_start.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"
@@ -29,6 +30,10 @@ int run(const std::vector<std::string>& words) {
   if (name == "--version" && words.size() == 2) {
     std::printf("rondo-worker %s, LibTorch %s, CUDA: %s\n", version(), TORCH_VERSION,
                 cuda_build_info().c_str());
+    return 0;
+  }
+  if (name == "--gpus" && words.size() == 2) {
+    std::printf("%s\n", gpus_in_words().c_str());
     return 0;
   }
   const std::vector<std::string> args(words.begin() + std::min(std::ssize(words), std::ptrdiff_t{2}),
