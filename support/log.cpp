@@ -239,7 +239,16 @@ void log_styled(std::string_view text) {
   backend().logger.log(spdlog::level::info, spdlog::string_view_t(text.data(), text.size()));
 }
 
-void set_log_rank(int rank) { backend().set_rank(log_tag(rank)); }
+namespace {
+std::atomic<int> this_rank{0};
+}
+void log_info_of_all(std::string_view text) {
+  if (this_rank == 0) log_info(text);
+}
+void set_log_rank(int rank) {
+  this_rank = rank;
+  backend().set_rank(log_tag(rank));
+}
 std::string log_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
 std::string keep_log(const std::string& path) { return backend().sink->keep(path); }
 std::vector<std::string> take_logged_warnings() { return backend().sink->take_warnings(); }

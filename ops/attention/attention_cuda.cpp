@@ -130,14 +130,14 @@ void add_sinks(const Tensor& sinks, const Tensor& output, const Tensor& logsumex
 
 // --- the ops ---
 
-// Logs once which kernel computes a case.
+// Logs once which kernel computes a case, on rank 0: the GPUs of a run are of one kind.
 void log_choice(const AttentionCase& attention_case) {
   static std::mutex mutex;
   static std::vector<AttentionCase> logged;
   const std::lock_guard lock(mutex);
   if (std::find(logged.begin(), logged.end(), attention_case) != logged.end()) return;
   logged.push_back(attention_case);
-  log_info(attention_kernel_in_words(attention_case));
+  log_info_of_all(attention_kernel_in_words(attention_case));
 }
 
 // Takes the deterministic setting from LibTorch.
