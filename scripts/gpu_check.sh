@@ -6,7 +6,7 @@
 #   scripts/gpu_check.sh report OUT                             makes OUT/results.md and OUT/results.json again
 #
 # LIST names stages between commas; "first" (what matters most) and "second" (the rest) are one command's worth each, and
-# "all" is both. FOLDER is build/gpu_check. OUT is the folder that the variable OUT names, for machines that return only
+# "all" is both. "several" is for a machine with several GPUs. FOLDER is build/gpu_check. OUT is the folder that the variable OUT names, for machines that return only
 # that folder, else build/gpu_check_results; it gets at most 8 files and no folder. LibTorch is not carried: `run` takes
 # the torch of `python3`.
 # RONDO_CUDA_BUILD (build/cuda): the build to pack. RONDO_GPU_CHECK_S (540): seconds that the stages may take.

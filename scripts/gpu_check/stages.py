@@ -377,7 +377,7 @@ def other_bits(stage):
                  {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}, twice=True)
     stage.case("llama3 bf16, cudagraph: state on the device == in host memory", lambda: compare(
         stage, slug("llama3 bf16", "cudagraph"), slug("llama3 bf16, state in host memory", "cudagraph")))
-    stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks, a GPU each")
+    stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks: stage \"several GPUs\"")
 
 
 def compare_ways(stage, models, graph_models, policies_of, twice):
@@ -781,6 +781,11 @@ def ranks(stage):
     stage.case("two ranks on one GPU", two_on_one_gpu)
 
 
+def several_gpus(stage):
+    import several  # which imports this module
+    several.check(stage)
+
+
 # --- speed, in all of the time that is left ---
 
 SIZES = {
@@ -880,7 +885,9 @@ STAGES = [
     ("memory", 60, 20, memory),
     ("ranks", 10, 1, ranks),
     ("speed", 400, 40, speed),
+    ("several GPUs", 520, 20, several_gpus),
 ]
-# One command's worth each.
+# One command's worth each; the last one is for a machine with several GPUs.
 HALVES = {"first": ["kernels", "compass", "core bits", "losses", "kernel times", "kernel table", "contract", "other bits", "teardown"],
-          "second": ["checkpoints", "sanitizer", "other models", "memory", "ranks", "speed"]}
+          "second": ["checkpoints", "sanitizer", "other models", "memory", "ranks", "speed"],
+          "several": ["several GPUs"]}
