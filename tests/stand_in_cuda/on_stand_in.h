@@ -98,13 +98,13 @@ struct StandInRun {
   JournalFile journal(int rank = 0) const { return {journals(), rank}; }
 };
 
-// Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, allocations of a
-// recorded step, collectives without priority or order, streams without order, captures that forbid
+// Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, use of another rank's
+// GPU, allocations of a recorded step, collectives without priority or order, streams without order, captures that forbid
 // calls of NCCL's threads, leaks, and a wrong order at the end. The order is recordings, then their
 // pool, then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
-  for (const char* word : {"refused", "misused", "unjoined", "capture_failed"})
+  for (const char* word : {"refused", "misused", "unjoined", "capture_failed", "elsewhere"})
     for (const std::string& line : journal.of(word)) found.push_back(line);
   for (const std::string& line : journal.of("alloc"))
     if (JournalFile::text(line, "captures_begun") != "0")

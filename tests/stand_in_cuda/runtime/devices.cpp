@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "tests/stand_in_cuda/runtime/state.h"
 
@@ -65,6 +66,22 @@ int attribute(cudaDeviceAttr asked) {
 }
 
 }  // namespace
+
+// Calls of device management and questions create no context (Runtime API, "Initialization"); nor do
+// those that end something, as that exists.
+bool creates_context(std::string_view call) {
+  for (const std::string_view part : {"Malloc", "HostAlloc", "Create", "Launch", "Memcpy", "Memset", "Free",
+                                      "Synchronize", "BeginCapture", "Instantiate", "MemGetInfo"})
+    if (call.find(part) != call.npos) return true;
+  return false;
+}
+
+void note_device(const char* call) {
+  static const char* const rank = std::getenv("LOCAL_RANK");
+  static const int own = rank == nullptr || device_count() == 1 ? 0 : std::atoi(rank);
+  if (rank != nullptr && chosen_device != own && creates_context(call))
+    journal::line("elsewhere %s device=%d", call, chosen_device);
+}
 
 std::int64_t memory_of_device() { return 150'754'820'096; }
 int current_device() { return chosen_device; }

@@ -88,6 +88,14 @@ cudaError_t beside(cudaStream_t stream) {
     cudaStreamWaitEvent(other, event, 0);
     return give("a kernel", other, CUgraphNode_st::Kind::kernel, "a kernel of a fork");
   }
+  if (journal::bug("other_gpu")) {
+    int own = 0;
+    std::size_t free = 0, total = 0;
+    cudaGetDevice(&own);
+    cudaSetDevice(own + 1);
+    cudaMemGetInfo(&free, &total);
+    return cudaSetDevice(own);
+  }
   if (journal::bug("host_read")) {
     static char to[8], from[8];
     return cudaMemcpyAsync(to, from, sizeof to, cudaMemcpyDeviceToHost, stream);

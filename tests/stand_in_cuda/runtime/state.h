@@ -92,11 +92,16 @@ std::recursive_mutex& everything();
 // The last error of this thread, for cudaGetLastError.
 cudaError_t& last_error();
 
+// Writes a line of the journal if the call creates a context on a GPU of another rank: a thread has
+// the first GPU until it chooses one.
+void note_device(const char* call);
+
 // Executes a call of the runtime: counts it, holds the lock, remembers its error. An injected fault
 // replaces `body`.
 template <class Body>
 cudaError_t called(const char* name, Body&& body) {
   const std::lock_guard lock(everything());
+  note_device(name);
   auto error = static_cast<cudaError_t>(journal::count(name));
   if (error == cudaSuccess && !journal::lose(name)) error = body();
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error() = error;
