@@ -121,8 +121,6 @@ std::vector<std::string> Run::settings() const {
                    std::filesystem::weakly_canonical(checkpoint_root(config)).string());
   if (pipeline) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline));
   if (matmuls) more.push_back("matmul algorithms = " + fingerprint(*matmuls));
-  if (device.device.is_cuda())
-    for (std::string& setting : nccl_settings()) more.push_back(std::move(setting));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config, more);
@@ -190,7 +188,10 @@ void init_process_groups(Run& run, const Telemetry& telemetry) {
   }
   comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));
   join_ranks(run, /*finished=*/false);
-  compare_settings(run.settings(), *run.groups);
+  std::vector<std::string> settings = run.settings();
+  if (run.device.device.is_cuda())
+    for (const std::string& setting : nccl_settings()) settings.push_back(setting);
+  compare_settings(settings, *run.groups);
   agree_on_repeats(run, telemetry);
   refuse_excess(run, telemetry);
   compare_collectives(run.program->all(), run.layout.mesh, *run.groups);
