@@ -91,6 +91,16 @@ TEST_CASE("ranks with different settings of NCCL are refused and told which") {
   CHECK_THAT(first.output, ContainsSubstring("warning: CUDA_DEVICE_MAX_CONNECTIONS=1 gives the GPU"));
 }
 
+TEST_CASE("rank 0 alone says which attention runs") {
+  const StandInRun run;
+  const ProgramResult trained = run.run(2, kLlama, steps(2));
+  INFO(trained.output);
+  REQUIRE(trained.exit_code == 0);
+  const std::size_t at = trained.output.find(" attention: ");
+  REQUIRE(at != std::string::npos);
+  CHECK(trained.output.find(" attention: ", at + 1) == std::string::npos);
+}
+
 TEST_CASE("doctor uses every GPU and says what stands in the way") {
   struct Case {
     const char *fault, *text;
