@@ -98,10 +98,10 @@ struct StandInRun {
   JournalFile journal(int rank = 0) const { return {journals(), rank}; }
 };
 
-// Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, use of another rank's
-// GPU, allocations of a recorded step, collectives without priority or order, streams without order, captures that forbid
-// calls of NCCL's threads, leaks, and a wrong order at the end. The order is recordings, then their
-// pool, then communicators.
+// Returns errors in a rank's use of CUDA, one per line: calls that CUDA refuses, use of another
+// rank's GPU, allocations of a recorded step, collectives without priority or order, streams
+// without order, captures that forbid calls of NCCL's threads, leaks, and a wrong order at the end.
+// The order is recordings, then their pool, then communicators.
 inline std::vector<std::string> problems(const JournalFile& journal, bool communicates = false) {
   std::vector<std::string> found;
   for (const char* word : {"refused", "misused", "unjoined", "capture_failed", "elsewhere"})

@@ -65,16 +65,16 @@ int attribute(cudaDeviceAttr asked) {
   }
 }
 
-}  // namespace
-
-// Calls of device management and questions create no context (Runtime API, "Initialization"); nor do
-// those that end something, as that exists.
+// Calls of device management and questions create no context (Runtime API, "Initialization"). Nor
+// do those that destroy something, but for cudaFree.
 bool creates_context(std::string_view call) {
   for (const std::string_view part : {"Malloc", "HostAlloc", "Create", "Launch", "Memcpy", "Memset", "Free",
                                       "Synchronize", "BeginCapture", "Instantiate", "MemGetInfo"})
     if (call.find(part) != call.npos) return true;
   return false;
 }
+
+}  // namespace
 
 void note_device(const char* call) {
   static const char* const rank = std::getenv("LOCAL_RANK");
