@@ -66,6 +66,7 @@ inline double rounding(at::ScalarType type) {
 }
 
 void check_attention(Checks& checks, c10::Device device);
+void check_experts(Checks& checks, c10::Device device);
 void check_float8(Checks& checks, c10::Device device);
 void check_matmul(Checks& checks, c10::Device device);
 void time_kernels(Checks& checks, c10::Device device);
