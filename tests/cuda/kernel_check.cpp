@@ -238,6 +238,12 @@ void check_loss(Checks& checks, c10::Device device) {
                                          labels.to(p.device), wide_at_place(gradient, p), kIgnored, kChunk));
          }});
     check(checks, device,
+          {fmt::format("linear_cross_entropy_losses, {}", in_words(type)), "linear_cross_entropy_losses",
+           type, at::kDouble, tolerance, true, [=](const Place& p) {
+             return without_workspace(call("linear_cross_entropy_losses", at_place(h, p), at_place(weight, p),
+                                           labels.to(p.device), kIgnored, kChunk));
+           }});
+    check(checks, device,
           {fmt::format("linear_cross_entropy of a shard, {}", in_words(type)),
            "linear_cross_entropy_statistics", type, at::kDouble, tolerance, true, [=](const Place& p) {
              const Tensor x = at_place(h, p), w = at_place(weight, p), place = place_of.to(p.device);
