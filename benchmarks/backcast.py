@@ -25,12 +25,14 @@ from published_runs import (DIM_1_SOURCES, EAGER_BYTES, EAGER_LLAMA_SOURCES, FLA
 
 EXCHANGE, HOST_WAIT_S = 0.50, 50e-6  # of every GPU in compiler/plan/devices/devices.cpp
 MEMORY_BYTES_PER_S = {"a100-80gb": 0.80 * 2.039e12, "h100-96gb": 0.80 * 2.4e12, "h200": 0.80 * 4.8e12}  # as the plan has it
-NO_OVERLAP = "overlap_activations"  # none of the published programs computes while activations travel
+# None of the published programs computes while activations travel, or adds the input gradients of experts without a kernel
+# of its own.
+OURS_ALONE = ["overlap_activations", "fuse_add_permute_tokens"]
 
 
 def flags(row):
     """What the row's program and setup come to; the passes it does without are one list."""
-    without = [] if row.program == "Rondo" else [NO_OVERLAP]
+    without = [] if row.program == "Rondo" else list(OURS_ALONE)
     keys = []
     for key in [*PROGRAMS[row.program], *row.overrides]:
         if key.startswith("compile.disable_passes="):

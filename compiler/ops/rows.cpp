@@ -85,9 +85,13 @@ std::int64_t embedding_backward_launches(const Graph& graph, const Node& node) {
   return element_count(gradient) / gradient.sizes.back() > kSortedRows ? kLaunchesOfSort : 2;
 }
 
-// (x, order, count, copies, scores). A rank's own order refers to rows that are replicated.
+// Returns the placement of rows to which an optional argument is added.
+Placement with_addend(const OnAxis& axis, std::size_t argument) {
+  return axis.has(argument) ? sum_of(axis.operand(0), axis.operand(argument)) : axis.operand(0);
+}
+// (x, order, count, copies, scores, addend). A rank's own order refers to rows that are replicated.
 Placement permute_tokens(const OnAxis& axis, std::size_t) {
-  const Placement x = axis.operand(0), order = nonlinear(axis.operand(1));
+  const Placement x = with_addend(axis, 5), order = nonlinear(axis.operand(1));
   if (order.kind == Kind::local && x.kind == Kind::sharded)
     throw Refused{"it applies an order of replicated rows to rows of this rank only"};
   return product_of(product_of(x, order), nonlinear(axis.operand(4)));
@@ -100,8 +104,9 @@ Placement sums_of_rows(const Placement& rows, const Placement& place) {
   }
   return product_of(rows, place);
 }
-Placement unpermute_tokens(const OnAxis& axis, std::size_t) {  // (rows, place, count, scores, narrow)
-  const Placement sums = sums_of_rows(axis.operand(0), nonlinear(axis.operand(1)));
+// (rows, place, count, scores, narrow, addend)
+Placement unpermute_tokens(const OnAxis& axis, std::size_t) {
+  const Placement sums = sums_of_rows(with_addend(axis, 5), nonlinear(axis.operand(1)));
   return product_of(sums, nonlinear(axis.operand(3)));
 }
 // (x, pieces, group): the pieces are of the ranks of the group, which have exchanged partial sums.
@@ -176,7 +181,7 @@ constexpr Op kRowOps[] = {
     {.name = "rondo.grouped_add.default", .signature = {3, 3, 1}, .reuses = 0, .shard = grouped_add},
     {.name = "rondo.grouped_sum.default", .signature = {2, 2, 1}, .shard = grouped_sum, .launches = 2},
     {.name = "rondo.order_by_expert.default", .signature = {1, 3, 2}, .shard = order_by_expert},
-    {.name = "rondo.permute_tokens.default", .signature = {2, 5, 1}, .shard = permute_tokens},
+    {.name = "rondo.permute_tokens.default", .signature = {2, 6, 1}, .shard = permute_tokens},
     {.name = "rondo.sort_slots.default",
      .signature = {1, 2, 3},
      .slow_to_repeat = true,
@@ -187,7 +192,7 @@ constexpr Op kRowOps[] = {
      .slow_to_repeat = true,  // its operand, which would be kept, is larger
      .shard = sum_pieces,
      .group = 2},
-    {.name = "rondo.unpermute_tokens.default", .signature = {2, 5, 1}, .shard = unpermute_tokens},
+    {.name = "rondo.unpermute_tokens.default", .signature = {2, 6, 1}, .shard = unpermute_tokens},
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 Notes fuse_add_rms_norm(Graph& graph, const CompileOptions& options);
 Notes merge_linears(Graph& graph, const CompileOptions& options);
 Notes fuse_addmm(Graph& graph, const CompileOptions& options);
+Notes fuse_add_permute_tokens(Graph& graph, const CompileOptions& options);
 Notes recompute(Graph& graph, const CompileOptions& options);
 Notes offload(Graph& graph, const CompileOptions& options);
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options);

@@ -91,6 +91,17 @@ constexpr std::array kPasses = {
         .numerics_detail = "once, not after product and sum",
     },
     PassInfo{
+        .name = "fuse_add_permute_tokens",
+        .run = &fuse_add_permute_tokens,
+        .needs = kFunctional,
+        .does = "adds both input gradients of experts in `rondo.unpermute_tokens` or `rondo.permute_tokens`, "
+                "which gathers their rows",
+        .guarantees = "a sum with another reader stays, and so does one whose rows are read several times",
+        .place =
+            "after `merge_linears` and `fuse_addmm`, which remove sums of gradients; before `recompute`, "
+            "like the fusions",
+    },
+    PassInfo{
         .name = "recompute",
         .run = &recompute,
         .needs = kFunctional,

@@ -16,12 +16,26 @@ __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
 }
 
-template <class T, int kCount>
+// Returns pack d of row i, with kAdded after the addition of that of `addend`.
+template <bool kAdded, int kCount, class T>
+__device__ Pack<T, kCount> pack_of(const T* rows, const T* addend, std::int64_t i, std::int64_t width,
+                                   std::int64_t d) {
+  auto elements = reinterpret_cast<const Pack<T, kCount>*>(rows + i * width)[d];
+  if constexpr (kAdded) {
+    const auto more = reinterpret_cast<const Pack<T, kCount>*>(addend + i * width)[d];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k)
+      elements.at[k] = rounded<T>(widened(elements.at[k]) + widened(more.at[k]));
+  }
+  return elements;
+}
+
+template <class T, int kCount, bool kAdded>
 __global__ void __launch_bounds__(kThreads)
-    permute_kernel(const T* __restrict__ x, const std::int64_t* __restrict__ order,
-                   const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
-                   T* __restrict__ result, std::int64_t rows, std::int64_t width, std::int64_t slots,
-                   std::int64_t copies) {
+    permute_kernel(const T* __restrict__ x, const T* __restrict__ addend,
+                   const std::int64_t* __restrict__ order, const std::int32_t* __restrict__ count,
+                   const SumOf<T>* __restrict__ scores, T* __restrict__ result, std::int64_t rows,
+                   std::int64_t width, std::int64_t slots, std::int64_t copies) {
   using Elements = Pack<T, kCount>;
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
@@ -37,16 +51,17 @@ __global__ void __launch_bounds__(kThreads)
   }
   const std::int64_t slot = order[row];
   if (slot < 0 || slot >= slots) __trap();  // the CPU's assertion
-  const auto* const in = reinterpret_cast<const Elements*>(x + slot / copies * width);
+  const std::int64_t token = slot / copies;
   if (scores == nullptr) {
 #pragma unroll 4
-    for (std::int64_t d = lane; d < packs; d += kWarp) out[d] = in[d];
+    for (std::int64_t d = lane; d < packs; d += kWarp)
+      out[d] = pack_of<kAdded, kCount>(x, addend, token, width, d);
     return;
   }
   const SumOf<T> score = scores[slot];
 #pragma unroll 4
   for (std::int64_t d = lane; d < packs; d += kWarp) {
-    Elements elements = in[d];
+    Elements elements = pack_of<kAdded, kCount>(x, addend, token, width, d);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) elements.at[i] = rounded<T>(score * widened(elements.at[i]));
     out[d] = elements;
@@ -65,12 +80,12 @@ __device__ void store_sums(Out* out, const Pack<Sum, kCount>& sums) {
     *reinterpret_cast<Pack<Out, kCount>*>(out) = pack;
 }
 
-template <class T, class Out, int kCount>
+template <class T, class Out, int kCount, bool kAdded>
 __global__ void __launch_bounds__(kThreads)
-    unpermute_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ place,
-                     const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
-                     Out* __restrict__ result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
-                     std::int64_t width) {
+    unpermute_kernel(const T* __restrict__ rows, const T* __restrict__ addend,
+                     const std::int64_t* __restrict__ place, const std::int32_t* __restrict__ count,
+                     const SumOf<T>* __restrict__ scores, Out* __restrict__ result, std::int64_t tokens,
+                     std::int64_t copies, std::int64_t room, std::int64_t width) {
   using Sum = SumOf<T>;
   const std::int64_t token = row_of_warp();
   if (token >= tokens) return;
@@ -83,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
     for (std::int64_t slot = token * copies; slot < (token + 1) * copies; ++slot) {
       const std::int64_t row = place[slot];
       if (row < 0 || row >= filled) continue;
-      const auto elements = reinterpret_cast<const Pack<T, kCount>*>(rows + row * width)[d];
+      const auto elements = pack_of<kAdded, kCount>(rows, addend, row, width, d);
       const Sum score = scores == nullptr ? Sum(1) : scores[slot];
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sums.at[i] += score * widened(elements.at[i]);
@@ -173,37 +188,51 @@ void with_packs(Element element, bool wide, const Body& body) {
   });
 }
 
+// Calls body(std::bool_constant<is_added>()). So kernels without an addend keep their registers
+// and the loads that they have in flight.
+template <class Body>
+void with_addend(bool is_added, const Body& body) {
+  is_added ? body(std::true_type()) : body(std::false_type());
+}
+
 std::int64_t bytes_of(Element element) {
   return element == Element::bf16 ? 2 : (element == Element::f32 ? 4 : 8);
 }
 
 }  // namespace
 
-void permute_tokens(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
-                    const void* scores, void* result, std::int64_t rows, std::int64_t width,
-                    std::int64_t slots, std::int64_t copies, cudaStream_t stream) {
+void permute_tokens(Element element, const void* x, const void* addend, const std::int64_t* order,
+                    const std::int32_t* count, const void* scores, void* result, std::int64_t rows,
+                    std::int64_t width, std::int64_t slots, std::int64_t copies, cudaStream_t stream) {
   const std::int64_t row_bytes = width * bytes_of(element);
-  with_packs(element, aligned(x, row_bytes) && aligned(result, row_bytes),
+  with_packs(element, aligned(x, row_bytes) && aligned(addend, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
                using T = decltype(type);
-               launch(permute_kernel<T, count_of_pack>, blocks_for(rows, kWarpsOfBlock), kThreads, stream,
-                      static_cast<const T*>(x), order, count, static_cast<const SumOf<T>*>(scores),
-                      static_cast<T*>(result), rows, width, slots, copies);
+               with_addend(addend != nullptr, [&](auto added) {
+                 launch(permute_kernel<T, count_of_pack, added>, blocks_for(rows, kWarpsOfBlock), kThreads,
+                        stream, static_cast<const T*>(x), static_cast<const T*>(addend), order, count,
+                        static_cast<const SumOf<T>*>(scores), static_cast<T*>(result), rows, width, slots,
+                        copies);
+               });
              });
 }
 
-void unpermute_tokens(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
-                      const void* scores, bool narrow, void* result, std::int64_t tokens, std::int64_t copies,
-                      std::int64_t room, std::int64_t width, cudaStream_t stream) {
+void unpermute_tokens(Element element, const void* rows, const void* addend, const std::int64_t* place,
+                      const std::int32_t* count, const void* scores, bool narrow, void* result,
+                      std::int64_t tokens, std::int64_t copies, std::int64_t room, std::int64_t width,
+                      cudaStream_t stream) {
   const std::int64_t row_bytes = width * bytes_of(element);
-  with_packs(element, aligned(rows, row_bytes) && aligned(result, row_bytes),
+  with_packs(element, aligned(rows, row_bytes) && aligned(addend, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
                using T = decltype(type);
                using Sum = SumOf<T>;
                const auto sum_to = [&](auto* out) {
-                 launch(unpermute_kernel<T, std::remove_pointer_t<decltype(out)>, count_of_pack>,
-                        blocks_for(tokens, kWarpsOfBlock), kThreads, stream, static_cast<const T*>(rows),
-                        place, count, static_cast<const Sum*>(scores), out, tokens, copies, room, width);
+                 with_addend(addend != nullptr, [&](auto added) {
+                   launch(unpermute_kernel<T, std::remove_pointer_t<decltype(out)>, count_of_pack, added>,
+                          blocks_for(tokens, kWarpsOfBlock), kThreads, stream, static_cast<const T*>(rows),
+                          static_cast<const T*>(addend), place, count, static_cast<const Sum*>(scores), out,
+                          tokens, copies, room, width);
+                 });
                };
                if (narrow)
                  sum_to(static_cast<T*>(result));

@@ -6,10 +6,13 @@
 // slots, `place` slots to rows. Rows from `count` on (int32 []; absent: all rows are valid) are
 // never read and are zero in results. A slot whose place is `count` or greater has no row.
 //
-//   rondo::permute_tokens(x, order, count, copies, scores) -> [R, D]
+// `addend`, absent or of the shape and dtype of x or rows, is added to them first, and the sum is
+// rounded to their dtype. So the bits are those of x + addend in place of x.
+//
+//   rondo::permute_tokens(x, order, count, copies, scores, addend) -> [R, D]
 //     x [T, D], order int64 [R], scores [T, K] or absent; copies is K
 //     row r is x[order[r] / copies], times the score of slot order[r] if there are scores
-//   rondo::unpermute_tokens(rows, place, count, scores, narrow) -> [T, D]
+//   rondo::unpermute_tokens(rows, place, count, scores, narrow, addend) -> [T, D]
 //     rows [R, D], place int64 [T, K]
 //     the sum over a token's slots of their rows, times their scores, in the order of the slots;
 //     with `narrow`, rounded once to the dtype of rows
@@ -43,9 +46,11 @@ using MaybeTensor = std::optional<at::Tensor>;
 
 // Not differentiable.
 at::Tensor permute_tokens(const at::Tensor& x_TD, const at::Tensor& order_R, const MaybeTensor& count,
-                          std::int64_t copies, const MaybeTensor& scores_TK = {});
+                          std::int64_t copies, const MaybeTensor& scores_TK = {},
+                          const MaybeTensor& addend_TD = {});
 at::Tensor unpermute_tokens(const at::Tensor& rows_RD, const at::Tensor& place_TK, const MaybeTensor& count,
-                            const MaybeTensor& scores_TK = {}, bool narrow = false);
+                            const MaybeTensor& scores_TK = {}, bool narrow = false,
+                            const MaybeTensor& addend_RD = {});
 // REQUIRES: `pieces` divides the rows of x.
 at::Tensor sum_pieces(const at::Tensor& x_ND, std::int64_t pieces, std::string_view group);
 at::Tensor dot_rows(const at::Tensor& rows_RD, const at::Tensor& x_TD, const at::Tensor& place_TK,
@@ -57,10 +62,15 @@ struct RowOrder {
 RowOrder order_by_expert(const at::Tensor& counts, std::int64_t rows, std::string_view group);
 
 // Allocate the uninitialized results, for the kernels of every device and the shape rules.
-at::Tensor permute_tokens_result(const at::Tensor& x_TD, const at::Tensor& order_R);
-at::Tensor unpermute_tokens_result(const at::Tensor& rows_RD, const at::Tensor& place_TK, bool narrow);
+// Check the addend.
+at::Tensor permute_tokens_result(const at::Tensor& x_TD, const at::Tensor& order_R,
+                                 const MaybeTensor& addend_TD);
+at::Tensor unpermute_tokens_result(const at::Tensor& rows_RD, const at::Tensor& place_TK, bool narrow,
+                                   const MaybeTensor& addend_RD);
 at::Tensor sum_pieces_result(const at::Tensor& x_ND, std::int64_t pieces);
 at::Tensor dot_rows_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
 std::tuple<at::Tensor, at::Tensor> order_by_expert_results(const at::Tensor& counts, std::int64_t rows);
+// Returns an optional operand with contiguous memory.
+MaybeTensor contiguous(const MaybeTensor& x);
 
 }  // namespace rondo

@@ -11,36 +11,37 @@ namespace {
 
 using at::Tensor;
 
-MaybeTensor contiguous(const MaybeTensor& x) { return x ? MaybeTensor(x->contiguous()) : std::nullopt; }
 const std::int32_t* count_of(const MaybeTensor& count) {
   return count ? count->const_data_ptr<std::int32_t>() : nullptr;
 }
-const void* data_of(const MaybeTensor& scores) { return scores ? scores->const_data_ptr() : nullptr; }
+const void* data_of(const MaybeTensor& x) { return x ? x->const_data_ptr() : nullptr; }
 
 Tensor permute_tokens_cuda(const Tensor& x_TD, const Tensor& order_R, const MaybeTensor& count,
-                           std::int64_t copies, const MaybeTensor& scores_TK) {
+                           std::int64_t copies, const MaybeTensor& scores_TK, const MaybeTensor& addend_TD) {
   const cuda::Launch launch(x_TD, "permute_tokens");
   const Tensor x = x_TD.contiguous(), order = order_R.contiguous();
-  const MaybeTensor scores = contiguous(scores_TK);
-  const Tensor result = permute_tokens_result(x, order);
+  const MaybeTensor scores = contiguous(scores_TK), addend = contiguous(addend_TD);
+  const Tensor result = permute_tokens_result(x, order, addend);
   if (result.numel() == 0) return result;
-  cuda::permute_tokens(launch.element(x), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
-                       count_of(count), data_of(scores), result.mutable_data_ptr(), order.size(0), x.size(1),
-                       x.size(0) * copies, copies, launch.stream());
+  cuda::permute_tokens(launch.element(x), x.const_data_ptr(), data_of(addend),
+                       order.const_data_ptr<std::int64_t>(), count_of(count), data_of(scores),
+                       result.mutable_data_ptr(), order.size(0), x.size(1), x.size(0) * copies, copies,
+                       launch.stream());
   launch.check();
   return result;
 }
 
 Tensor unpermute_tokens_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
-                             const MaybeTensor& scores_TK, bool narrow) {
+                             const MaybeTensor& scores_TK, bool narrow, const MaybeTensor& addend_RD) {
   const cuda::Launch launch(rows_RD, "unpermute_tokens");
   const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
-  const MaybeTensor scores = contiguous(scores_TK);
-  const Tensor result = unpermute_tokens_result(rows, place, narrow);
+  const MaybeTensor scores = contiguous(scores_TK), addend = contiguous(addend_RD);
+  const Tensor result = unpermute_tokens_result(rows, place, narrow, addend);
   if (result.numel() == 0) return result;
-  cuda::unpermute_tokens(launch.element(rows), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
-                         count_of(count), data_of(scores), narrow, result.mutable_data_ptr(), place.size(0),
-                         place.size(1), rows.size(0), rows.size(1), launch.stream());
+  cuda::unpermute_tokens(launch.element(rows), rows.const_data_ptr(), data_of(addend),
+                         place.const_data_ptr<std::int64_t>(), count_of(count), data_of(scores), narrow,
+                         result.mutable_data_ptr(), place.size(0), place.size(1), rows.size(0), rows.size(1),
+                         launch.stream());
   launch.check();
   return result;
 }

@@ -17,7 +17,8 @@ void check_permute_tokens(Checks& checks, c10::Device device) {
   constexpr std::int64_t kTokens = 301, kSlots = 4, kWidth = 136, kSent = kTokens * kSlots;
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     Inputs draw(type);
-    const Tensor x = draw.normal({kTokens, kWidth}), rows = draw.normal({kSent, kWidth});
+    const Tensor x = draw.normal({kTokens, kWidth}), rows = draw.normal({kSent, kWidth}),
+                 addend = draw.normal({kSent, kWidth});
     const Tensor scores = draw.uniform_fp32({kTokens, kSlots});
     const Tensor order = at::randperm(kSent, at::kLong),
                  place_of = at::argsort(order).view({kTokens, kSlots});
@@ -35,15 +36,25 @@ void check_permute_tokens(Checks& checks, c10::Device device) {
             {"permute_tokens, " + of, "permute_tokens", type, at::kDouble, tolerance, true,
              [=](const Place& p) {
                return call("permute_tokens", at_place(x, p), order.to(p.device), counted(p), kSlots,
-                           std::optional<Tensor>(wide_at_place(scores, p)));
+                           std::optional<Tensor>(wide_at_place(scores, p)), std::optional<Tensor>());
+             }});
+      check(checks, device,
+            {"permute_tokens of a sum, " + of, "permute_tokens", type, at::kDouble, tolerance, true,
+             [=](const Place& p) {
+               return call("permute_tokens", at_place(rows, p), order.to(p.device), counted(p),
+                           std::int64_t{1}, std::optional<Tensor>(),
+                           std::optional<Tensor>(at_place(addend, p)));
              }});
       for (const bool narrow : {false, true})
-        check(checks, device,
-              {fmt::format("unpermute_tokens, {}{}", of, narrow ? ", narrow" : ""), "unpermute_tokens", type,
-               at::kDouble, tolerance, true, [=](const Place& p) {
-                 return call("unpermute_tokens", at_place(rows, p), place_of.to(p.device), counted(p),
-                             std::optional<Tensor>(wide_at_place(scores, p)), narrow);
-               }});
+        for (const bool added : {false, true})
+          check(checks, device,
+                {fmt::format("unpermute_tokens{}, {}{}", added ? " of a sum" : "", of,
+                             narrow ? ", narrow" : ""),
+                 "unpermute_tokens", type, at::kDouble, tolerance, true, [=](const Place& p) {
+                   return call("unpermute_tokens", at_place(rows, p), place_of.to(p.device), counted(p),
+                               std::optional<Tensor>(wide_at_place(scores, p)), narrow,
+                               added ? std::optional<Tensor>(at_place(addend, p)) : std::nullopt);
+                 }});
       check(checks, device,
             {"dot_rows, " + of, "dot_rows", type, at::kDouble, 1e-5, true, [=](const Place& p) {
                return call("dot_rows", at_place(rows, p), at_place(x, p), place_of.to(p.device), counted(p));

@@ -59,22 +59,23 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
   const auto* const order_data = order.const_data_ptr<std::int64_t>();
   const auto* const place_data = place.const_data_ptr<std::int64_t>();
   const Element element = element_of(x);
+  const bool scored = GENERATE(false, true), added = GENERATE(false, true);
+  const auto when = [](bool is_given, const Tensor& x) { return is_given ? MaybeTensor(x) : std::nullopt; };
+  const auto data_of = [](const MaybeTensor& x) { return x ? x->const_data_ptr() : nullptr; };
+  const MaybeTensor by = when(scored, scores), to_x = when(added, x.flip(0)),
+                    to_rows = when(added, rows.flip(0));
 
-  for (const bool scored : {false, true}) {
-    const MaybeTensor by = scored ? MaybeTensor(scores) : std::nullopt;
-    const void* const by_data = scored ? scores.const_data_ptr() : nullptr;
-    const Tensor taken = at::full({slots, width}, 9, x.options());
-    cuda::permute_tokens(element, x.const_data_ptr(), order_data, data(count), by_data,
-                         taken.mutable_data_ptr(), slots, width, slots, copies, nullptr);
-    CHECK(at::equal(taken, permute_tokens(x, order, count, copies, by)));
-
-    for (const bool narrow : {false, true}) {
-      const auto dtype = narrow ? type : sums_of(type);
-      const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(dtype));
-      cuda::unpermute_tokens(element, rows.const_data_ptr(), place_data, data(count), by_data, narrow,
-                             summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
-      CHECK(at::equal(summed, unpermute_tokens(rows, place, count, by, narrow)));
-    }
+  const Tensor taken = at::full({slots, width}, 9, x.options());
+  cuda::permute_tokens(element, x.const_data_ptr(), data_of(to_x), order_data, data(count), data_of(by),
+                       taken.mutable_data_ptr(), slots, width, slots, copies, nullptr);
+  CHECK(at::equal(taken, permute_tokens(x, order, count, copies, by, to_x)));
+  for (const bool narrow : {false, true}) {
+    const auto dtype = narrow ? type : sums_of(type);
+    const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(dtype));
+    cuda::unpermute_tokens(element, rows.const_data_ptr(), data_of(to_rows), place_data, data(count),
+                           data_of(by), narrow, summed.mutable_data_ptr(), tokens, copies, slots, width,
+                           nullptr);
+    CHECK(at::equal(summed, unpermute_tokens(rows, place, count, by, narrow, to_rows)));
   }
   const Tensor of_pieces = at::full({tokens, width}, 9, x.options());
   cuda::sum_pieces(element, rows.const_data_ptr(), of_pieces.mutable_data_ptr(), copies, tokens * width,
@@ -134,8 +135,9 @@ TEST_CASE("more rows than there is room for trap the kernel that orders them") {
 
 TEST_CASE("a row of a slot that does not exist traps the kernel") {
   const Tensor x = at::zeros({2, 4}), order = at::full({1}, 2, at::kLong), result = at::empty({1, 4});
-  CHECK_THROWS(cuda::permute_tokens(Element::f32, x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
-                                    nullptr, nullptr, result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
+  CHECK_THROWS(cuda::permute_tokens(Element::f32, x.const_data_ptr(), nullptr,
+                                    order.const_data_ptr<std::int64_t>(), nullptr, nullptr,
+                                    result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
 }
 
 TEST_CASE("products of runs equal the CPU's for all strides, with empty runs and rows after the last") {

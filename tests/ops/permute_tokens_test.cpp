@@ -3,6 +3,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
@@ -124,6 +125,39 @@ TEST_CASE("sums of slots are rounded once if narrow, and pieces are added in the
   CHECK(summed.scalar_type() == dtype);
   CHECK(at::equal(summed, sums.to(dtype)));
   CHECK_THROWS(sum_pieces(x, 3, "ep"));
+}
+
+TEST_CASE("an addend gives the bits of rows that are added before, and its empty rows are not read") {
+  constexpr std::int64_t kSlots = kTokens * kCopies;
+  const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
+  const std::int64_t count = GENERATE(0, 60, kTokens * kCopies);
+  const Rows map = rows_by_expert(false);
+  const Tensor scores = at::rand({kTokens, kCopies}).to(sum_dtype(dtype)), counted = count_of(count);
+  const auto empty = [&](const Tensor& rows) { return rows.narrow(0, count, kSlots - count); };
+  Tensor rows = at::randn({kSlots, kWidth}).to(dtype), addend = at::randn({kSlots, kWidth}).to(dtype);
+  const Tensor sum = rows + addend;
+  for (const bool scored : {false, true}) {
+    const MaybeTensor by = scored ? MaybeTensor(scores) : std::nullopt;
+    // One copy, in place: row i is row i of the operand.
+    const MaybeTensor by_row = scored ? MaybeTensor(scores.view({kSlots, 1})) : std::nullopt;
+    const Tensor in_place = at::arange(kSlots, at::kLong);
+    const Tensor taken = permute_tokens(sum, in_place, counted, 1, by_row);
+    for (const bool narrow : {false, true}) {
+      const Tensor sums = unpermute_tokens(sum, map.place_TK, counted, by, narrow);
+      for (Tensor* operand : {&rows, &addend}) {
+        const Tensor kept = operand->clone();
+        empty(*operand).fill_(std::nan(""));
+        CHECK(at::equal(unpermute_tokens(rows, map.place_TK, counted, by, narrow, addend), sums));
+        CHECK(at::equal(permute_tokens(rows, in_place, counted, 1, by_row, addend), taken));
+        operand->copy_(kept);
+      }
+    }
+  }
+  const Tensor x = at::randn({kTokens, kWidth}).to(dtype), more = at::randn({kTokens, kWidth}).to(dtype);
+  CHECK(at::equal(permute_tokens(x, map.order_N, counted, kCopies, scores, more),
+                  permute_tokens(x + more, map.order_N, counted, kCopies, scores)));
+  CHECK_THROWS(unpermute_tokens(rows, map.place_TK, counted, {}, false, addend.narrow(0, 0, 1)));
+  CHECK_THROWS(permute_tokens(rows, map.order_N, counted, 1, {}, addend.to(at::kHalf)));
 }
 
 TEST_CASE("without a count all rows are valid") {

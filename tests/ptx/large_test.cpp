@@ -178,16 +178,16 @@ TEST_CASE("kernels of slots and runs index more than 2^31 elements") {
   const Tensor rows = many(), result = reserved({kManyRows, kWidth}, at::kBFloat16),
                order = reserved({kManyRows}, at::kLong), x = at::randn({16, kWidth}).to(at::kBFloat16);
   order[kManyRows - 1].fill_(13);
-  cuda::permute_tokens(Element::bf16, memory(x), longs(order), nullptr, nullptr, memory(result), kManyRows,
-                       kWidth, 16, 1, nullptr);
+  cuda::permute_tokens(Element::bf16, memory(x), nullptr, longs(order), nullptr, nullptr, memory(result),
+                       kManyRows, kWidth, 16, 1, nullptr);
   CHECK(at::equal(last(result), x[13]));
 
   const Tensor place = at::full({1, 1}, kManyRows - 1, at::kLong), one = at::empty({kWidth}, at::kBFloat16),
                product = at::empty({1}), expected = at::empty({1}), first = at::full({1, 1}, 0, at::kLong),
                last_row = alone(rows);
-  cuda::unpermute_tokens(Element::bf16, memory(rows), longs(place), nullptr, nullptr, true, memory(one), 1, 1,
-                         kManyRows, kWidth, nullptr);
-  CHECK(at::equal(one, last(rows)));
+  cuda::unpermute_tokens(Element::bf16, memory(rows), memory(rows), longs(place), nullptr, nullptr, true,
+                         memory(one), 1, 1, kManyRows, kWidth, nullptr);
+  CHECK(at::equal(one, last(rows) + last(rows)));
   cuda::dot_rows(Element::bf16, memory(rows), memory(x), longs(place), nullptr, memory(product), 1, 1,
                  kManyRows, kWidth, nullptr);
   cuda::dot_rows(Element::bf16, memory(last_row), memory(x), longs(first), nullptr, memory(expected), 1, 1, 1,

@@ -71,12 +71,12 @@ const std::vector<Layout>& layouts() {
        kFloat8 +
            Words{"--quantize.linear.float8.recipe_name=blockwise", "--parallelism.tensor_parallel_degree=2"},
        "nodes/edges 884/998, 27 calls and 0 waits a step"},
-      {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 544/543, 27 calls and 0 waits a step"},
+      {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 539/538, 27 calls and 0 waits a step"},
       {"DeepSeek-V3, bf16",
        1,
        kDeepSeek,
        {"--training.mixed_precision_param=bfloat16"},
-       "nodes/edges 823/822, 27 calls and 0 waits a step"},
+       "nodes/edges 818/817, 27 calls and 0 waits a step"},
       {"Llama 3, FSDP over 2", 2, kLlama, {}, "nodes/edges 476/526, 27 calls and 0 waits a step"},
       {"Llama 3, tensor parallelism over 2, collectives in two pieces",
        2,
@@ -113,14 +113,14 @@ const std::vector<Layout>& layouts() {
        2,
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_comm_backend=standard"},
-       "nodes/edges 75/81 8/7 50/51 8/7 50/51 8/7 50/51 8/7 50/51 8/7 52/58 12/11 64/66 12/11 64/66 12/11 "
-       "64/66 12/11 64/66 12/11 131/139,",
+       "nodes/edges 75/81 8/7 50/51 8/7 50/51 8/7 50/51 8/7 50/51 8/7 52/58 11/10 64/66 11/10 64/66 11/10 "
+       "64/66 11/10 64/66 11/10 131/139,",
        {"RONDO_STAND_IN_ANSWER=counts:24:384"}},
       {"DeepSeek-V3, experts over 2",
        2,
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2"},
-       "nodes/edges 824/945, 27 calls and 0 waits a step"},
+       "nodes/edges 819/940, 27 calls and 0 waits a step"},
       // The first forward, which gathers; the forward beside the backward before it; the last
       // backward, which reduces; and the update.
       {"DeepSeek-V3, experts over 2 that exchange parts of sums, overlapped microbatches that reduce once",
@@ -129,7 +129,7 @@ const std::vector<Layout>& layouts() {
        {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_combine=alltoall",
         "--training.local_batch_size=4", "--parallelism.overlapped_microbatches=2",
         "--parallelism.fsdp_reshard_after_forward=never", "--parallelism.fsdp_gradient_sync=step"},
-       "nodes/edges 365/419 705/774 507/550 127/129, 83 calls and 0 waits a step"},
+       "nodes/edges 365/419 700/769 502/545 127/129, 83 calls and 0 waits a step"},
       // A rank of a pipeline records the bodies of its own stages, once for each slot.
       {"Llama 3, pipeline over 2, FSDP over 2, validation",
        4,

@@ -82,6 +82,13 @@ int count(const ir::Graph& graph, std::string_view op) {
       std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return n.op == op; }));
 }
 
+// Returns how many permutations of rows add two gradients.
+int count_added_rows(const ir::Graph& graph) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& n) {
+    return n.op == "rondo.unpermute_tokens.default" && ir::operand(n, 5) != ir::kNoValue;
+  }));
+}
+
 // Returns loss and norm of the first step, and the averages of the gradients after it, which are
 // multiples of the gradients.
 Tensors first_step(Executor& executor, const Step& step, const Tensors& state) {
@@ -105,13 +112,17 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
 
 TEST_CASE("exact fusions keep every bit of a step") {
   cpu_memory::install();
-  const Step step = small_step(GENERATE(false, true) ? small_deepseek() : small_llama(),
+  const bool deepseek = GENERATE(false, true);
+  const Step step = small_step(deepseek ? small_deepseek() : small_llama(),
                                GENERATE(at::kFloat, at::kBFloat16, at::kDouble));
-  const ir::Graph fused = step.graph("exact"), plain = step.graph("exact", {"fuse_add_rms_norm"});
+  const ir::Graph fused = step.graph("exact"),
+                  plain = step.graph("exact", {"fuse_add_rms_norm", "fuse_add_permute_tokens"});
   CHECK(count(fused, "rondo.rope.default") == 8);
   CHECK(count(plain, "rondo.rope.default") == 8);
   CHECK(count(fused, "rondo.add_rms_norm.default") == 4);
   CHECK(count(plain, "rondo.add_rms_norm.default") == 0);
+  CHECK(count_added_rows(fused) == (deepseek ? 1 : 0));  // one block has experts
+  CHECK(count_added_rows(plain) == 0);
   const Tensors plain_state = step.state(), fused_state = step.state();
   const Tensors expected = first_step(*make_interpreter(plain, plain_state), step, plain_state),
                 actual = first_step(*make_interpreter(fused, fused_state), step, fused_state);
