@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSeeds = RONDO_SOURCE_DIR "/tests/attack/corpus/tables/";
-constexpr std::int64_t kDocuments = 9;  // of 12 rows
+constexpr std::int64_t kTexts = 9;  // of 12 rows
 
 std::string seed(const std::string& name) { return text_of(kSeeds + name); }
 
@@ -68,13 +68,13 @@ TEST_CASE("a table has the documents of its rows as JSON lines, with every token
   REQUIRE(tables().size() == 8);
   const std::string lines = folder.write("lines/rows", seed("rows.jsonl"));
   const auto bytes = open_source(lines, ByteTokenizer(), kSkip);
-  REQUIRE(bytes->documents() == kDocuments);
+  REQUIRE(bytes->documents() == kTexts);
   for (const std::string& name : tables()) {
     CAPTURE(name);
     const std::string path = folder.write(name + "_/rows", seed(name));
     const auto source = open_source(path, ByteTokenizer(), kSkip);
     CHECK(read_all(*source) == read_all(*bytes));
-    for (std::int64_t i = 0; i < kDocuments; ++i) CHECK(source->id_hash(i) == bytes->id_hash(i));
+    for (std::int64_t i = 0; i < kTexts; ++i) CHECK(source->id_hash(i) == bytes->id_hash(i));
     CHECK(read_all(*open_source(path, PairTokenizer(), kSkip)) ==
           read_all(*open_source(lines, PairTokenizer(), kSkip)));
   }
@@ -186,7 +186,7 @@ TEST_CASE("a folder of the hub and one of Datasets.save_to_disk have the documen
   const SelectedFiles hub = select_files(folder.path("hub"), "text");
   REQUIRE(hub.files.size() == 2);
   CHECK(hub.files[0].id == "data/train-00000-of-00002.parquet");
-  CHECK(open_source(folder.path("hub"), ByteTokenizer(), kSkip)->documents() == 2 * kDocuments);
+  CHECK(open_source(folder.path("hub"), ByteTokenizer(), kSkip)->documents() == 2 * kTexts);
 
   folder.write("disk/dataset_dict.json", "{\"splits\": [\"train\", \"test\"]}");
   for (const std::string split : {"disk/train/", "disk/test/"}) {
@@ -196,12 +196,12 @@ TEST_CASE("a folder of the hub and one of Datasets.save_to_disk have the documen
     folder.write(split + "state.json", "{\n  \"_fingerprint\": \"abc\",\n  \"_split\": \"train\"\n}");
   }
   const auto disk = open_source(folder.path("disk"), ByteTokenizer(), kSkip);
-  CHECK(disk->documents() == 2 * kDocuments);
+  CHECK(disk->documents() == 2 * kTexts);
   CHECK(disk->counts().notes.at(0) ==
         folder.path("disk") +
             ": files read: 2; left out: 5 JSON (the first is dataset_dict.json), 2 cached by datasets (the "
             "first is test/cache-0123456789abcdef.arrow)");
-  CHECK(open_source(folder.path("disk/train"), ByteTokenizer(), kSkip)->documents() == kDocuments);
+  CHECK(open_source(folder.path("disk/train"), ByteTokenizer(), kSkip)->documents() == kTexts);
 }
 
 TEST_CASE("a file of save_to_disk without record batches is damaged, not an empty data set") {
