@@ -1,12 +1,9 @@
-// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes. Draws
-// of stochastic rounding are computed in a loop of their own, for a block of neighbours at a time.
+// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes.
 #include "ops/adamw/adamw.h"
 
 #include <torch/library.h>
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -15,6 +12,7 @@
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/tensor_chunks.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/random/rounding.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -36,26 +34,6 @@ struct Run {
   }
 };
 
-struct ToNearest {
-  template <class T>
-  T round(adam::Kind, std::int64_t, SumOf<T> x) const {
-    return static_cast<T>(x);
-  }
-};
-
-// The draws of neighbours.
-struct Stochastic {
-  const std::uint16_t* draws[3];  // by adam::Kind
-
-  template <class T>
-  T round(adam::Kind kind, std::int64_t i, SumOf<T> x) const {
-    if constexpr (std::is_same_v<T, at::BFloat16>)
-      return {stochastic_bf16(x, draws[kind][i]), at::BFloat16::from_bits()};
-    else
-      return x;
-  }
-};
-
 template <class T, class Moment, class Gradient, class Rounding>
 void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run, Rounding rounding) {
   using Real = SumOf<T>;
@@ -72,37 +50,11 @@ void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run, Rounding 
   }
 }
 
-constexpr std::int64_t kBlock = 512;  // elements whose draws are in memory at a time
-
-// Sets `out` to the draws of `groups` groups.
-void draw_groups(const RoundingDraws& draws, std::uint32_t step, adam::Kind kind, std::int64_t group,
-                 std::int64_t groups, std::uint16_t* out) {
-  static_assert(std::endian::native == std::endian::little, "draw_of takes the low half of a word first");
-  std::uint32_t words[kBlock / 2 + 4];
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const PhiloxWords four = draws.words(group + g, step, kind);
-    for (int k = 0; k < 4; ++k) words[4 * g + k] = four.at[k];
-  }
-  std::memcpy(out, words, static_cast<std::size_t>(groups) * kDrawGroup * sizeof *out);
+template <class T>
+std::span<const std::uint32_t> rounded_kinds() {
+  static constexpr std::uint32_t kKinds[] = {adam::kParameter, adam::kExpAvg, adam::kExpAvgSq};
+  return std::span(kKinds).subspan(std::is_same_v<T, at::BFloat16> ? 0 : 1);
 }
-
-// Updates a run whose first element is element `first` of the shard.
-template <class T, class Moment, class Gradient>
-void update_stochastically(const adam::FactorsIn<SumOf<T>>& f, const Run<T, Moment, Gradient>& run,
-                           const RoundingDraws& draws, std::uint32_t step, std::int64_t first) {
-  std::uint16_t bits[3][kBlock + kDrawGroup];
-  for (std::int64_t i = 0, count; i < run.count; i += count) {
-    const std::int64_t index = draws.index(first + i), ahead = index % kDrawGroup;
-    count = std::min({kBlock, run.count - i, draws.neighbors(first + i)});
-    const std::int64_t groups = (ahead + count + kDrawGroup - 1) / kDrawGroup;
-    for (const adam::Kind kind : {adam::kParameter, adam::kExpAvg, adam::kExpAvgSq})
-      if (kind != adam::kParameter || std::is_same_v<T, at::BFloat16>)
-        draw_groups(draws, step, kind, index / kDrawGroup, groups, bits[kind]);
-    update(f, run.part(i, count), Stochastic{{bits[0] + ahead, bits[1] + ahead, bits[2] + ahead}});
-  }
-}
-
-float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
 
 // Calls f with an element of each type: moments and gradients have the parameter's type, or bf16.
 template <class F>
@@ -142,13 +94,9 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
                                          exp_avg.mutable_data_ptr<Moment>() + chunk.first,
                                          exp_avg_sq.mutable_data_ptr<Moment>() + chunk.first,
                                          gradient.const_data_ptr<Gradient>() + chunk.first, chunk.count};
-      if constexpr (std::is_same_v<Moment, at::BFloat16>)  // as it is wherever a parameter is bf16
-        if (!rounding.empty())
-          return with_best_vectors([&] {
-            update_stochastically(factors, run, rounding_draws(rounding, chunk.tensor),
-                                  static_cast<std::uint32_t>(number(step)), chunk.first);
-          });
-      with_best_vectors([&] { update(factors, run, ToNearest()); });
+      // Moments are bf16 wherever a parameter is.
+      walk_rounded<Moment>(run, chunk, rounding, number(step), rounded_kinds<T>(),
+                           [&](const auto& part, const auto& way) { update(factors, part, way); });
     });
   });
 }
@@ -219,19 +167,7 @@ void check_adamw(const AdamWOperands& x) {
   check_operand("adamw", "learning_rate", x.learning_rate, {}, at::kFloat);
   check_operand("adamw", "gradient_scale", x.gradient_scale, {}, at::kFloat);
   check_operand("adamw", "found_inf", x.found_inf, {}, at::kFloat);
-  if (x.rounding.empty()) return;
-  RONDO_ASSERT(x.rounding.size() == count * RoundingDraws::kInts,
-               "adamw: rounding has five integers for each tensor, or none");
-  for (std::size_t k = 0; k < count; ++k) {
-    const RoundingDraws draws = rounding_draws(x.rounding, k);
-    RONDO_ASSERT(draws.first >= 0 && draws.row > 0 && draws.pitch > 0 && draws.begin >= 0,
-                 "adamw: rounding has rows of at least one element, and no index below 0");
-  }
-}
-
-RoundingDraws rounding_draws(at::IntArrayRef rounding, std::size_t tensor) {
-  const auto its = rounding.slice(tensor * RoundingDraws::kInts, RoundingDraws::kInts);
-  return {its[0], its[1], its[2], its[3], its[4]};
+  check_rounding("adamw", x.rounding, count);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {

@@ -38,7 +38,6 @@
 #include <vector>
 
 #include "ops/adamw/adamw_math.h"
-#include "ops/random/stochastic_rounding.h"
 
 namespace rondo {
 
@@ -55,7 +54,5 @@ AdamWResults adamw(const AdamWOperands& operands, const AdamWOptions& options);
 
 // Checks the operands, for the kernels of every device and the shape rule.
 void check_adamw(const AdamWOperands& operands);
-// Returns the draws of a tensor. REQUIRES: checked, and not empty.
-RoundingDraws rounding_draws(at::IntArrayRef rounding, std::size_t tensor);
 
 }  // namespace rondo

@@ -7,6 +7,7 @@
 
 #include "ops/adamw/adamw.h"
 #include "ops/kernel/launch.h"
+#include "ops/random/rounding.h"
 
 namespace rondo {
 namespace {

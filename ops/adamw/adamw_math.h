@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "ops/kernel/device.h"
+#include "ops/kernel/fused.h"
 
 namespace rondo {
 
@@ -73,8 +74,6 @@ struct ElementIn {
 };
 using Element = ElementIn<float>;
 
-RONDO_DEVICE inline float fused(float a, float b, float c) { return fmaf(a, b, c); }
-RONDO_DEVICE inline double fused(double a, double b, double c) { return fma(a, b, c); }
 RONDO_DEVICE inline float root(float x) { return sqrtf(x); }
 RONDO_DEVICE inline double root(double x) { return sqrt(x); }
 

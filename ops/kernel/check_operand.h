@@ -13,4 +13,7 @@ void check_float(const char* op, const char* name, const at::Tensor& x);
 void check_operand(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef sizes,
                    at::ScalarType dtype);
 
+// Returns the value of a number on the CPU. REQUIRES: an operand that was checked to be f32 [].
+inline float number(const at::Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
+
 }  // namespace rondo

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
-#include "ops/random/stochastic_rounding.h"
 #include "tests/cuda/kernel_case.h"
+#include "tests/ops/append_draws.h"
 
 namespace rondo {
 namespace {
@@ -80,7 +80,7 @@ void check_bits(Checks& checks, c10::Device device) {
           k % 3 == 0   ? RoundingDraws{.stream = k, .first = std::int64_t{1} << 40, .begin = 40}
           : k % 3 == 1 ? RoundingDraws{.stream = -k, .first = 8 * k, .row = 48, .pitch = 192, .begin = 16}
                        : RoundingDraws{.stream = k << 40, .first = k, .begin = k};
-      rounding.insert(rounding.end(), {draws.stream, draws.first, draws.row, draws.pitch, draws.begin});
+      append_draws(rounding, draws);
     }
     check(checks, device,
           {fmt::format("adamw, bf16 beside {}, rounded stochastically: the CPU's bits", in_words(type)),

@@ -34,6 +34,7 @@
 #include "ops/sums_of_squares/sums_of_squares_math.h"
 #include "tests/cuda/element_of.h"
 #include "tests/cuda/int_tensors.h"
+#include "tests/ops/append_draws.h"
 #include "tests/ops/call_op.h"
 
 namespace rondo {
@@ -268,8 +269,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensor
     exp_avgs.push_back(made(at::randn({count}), of_moments));
     exp_avg_sqs.push_back(made(at::rand({count}), of_moments));
     gradients.push_back(made(at::randn({count}), of_gradients));
-    if (is_stochastic)
-      rounding.insert(rounding.end(), {draws.stream, draws.first, draws.row, draws.pitch, draws.begin});
+    if (is_stochastic) append_draws(rounding, draws);
     updated.push_back({{nullptr, nullptr, nullptr, nullptr, count}, draws});
   };
   constexpr std::int64_t kFar = std::int64_t{1} << 40;

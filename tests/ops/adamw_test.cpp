@@ -18,6 +18,7 @@
 #include <limits>
 
 #include "support/error.h"
+#include "tests/ops/append_draws.h"
 #include "tests/ops/op_case.h"
 
 namespace rondo {
@@ -33,9 +34,7 @@ struct Update {
   AdamWOptions options = {};
   std::vector<std::int64_t> rounding = {};
 
-  void round(const RoundingDraws& draws) {
-    rounding.insert(rounding.end(), {draws.stream, draws.first, draws.row, draws.pitch, draws.begin});
-  }
+  void round(const RoundingDraws& draws) { append_draws(rounding, draws); }
   void add(const std::vector<std::int64_t>& sizes, at::ScalarType type) {
     parameters.push_back(at::randn(sizes).to(type));
     exp_avgs.push_back((at::randn(sizes) * 0.1).to(type));
