@@ -63,7 +63,7 @@ struct Signature {
 // Kinds of ops that rules of several nodes or axes distinguish (compiler/verify/).
 enum class OpKind : std::uint8_t {
   other,
-  optimizer,  // updates lists of parameters and moments by gradients
+  optimizer,  // updates lists of state: parameters, moments
   squares,    // sums the squares of each tensor of a list
   list,       // concatenates or stacks a list of tensors
   split,      // splits a tensor into consecutive pieces
@@ -92,6 +92,9 @@ struct Op {
   // overwrites the first `overwritten` arguments: result i of the functional form is the i-th
   // tensor of these, with lists flattened. 0: there is no in-place form.
   int overwritten = 0;
+  // A list: both forms return a further, new tensor for each of its tensors, behind those results.
+  // -1: none.
+  int makes_for = -1;
   // The argument whose memory the first result may reuse if this node is its last reader: the
   // kernel reads each element before it writes the element at its address. -1: none.
   int reuses = -1;
@@ -107,6 +110,7 @@ struct Op {
   ShardingRule shard = nullptr;  // nullptr: only replicated operands are accepted
   OpKind kind = OpKind::other;
   int group = -1;            // the argument that names a group, for an op that is not a collective
+  int gradients = -1;        // an optimizer's list of gradients; -1: it reads none
   bool keeps_parts = false;  // each part of a buffer keeps its position
   bool keeps_owner = false;  // result and operand have one parameter; implied by keeps_parts
 

@@ -94,7 +94,7 @@ class Reinplacer {
   }
 
   bool may_overwrite(const Node& node, NodeIndex i, const std::vector<ValueId>& targets) {
-    if (targets.empty() || targets.size() != node.results.size()) return false;
+    if (targets.empty() || targets.size() > node.results.size()) return false;
     for (std::size_t k = 0; k < targets.size(); ++k)
       if (!is_free(node.results[k], targets[k], i)) return false;
     for (ValueId id : targets) {  // each target needs its own storage

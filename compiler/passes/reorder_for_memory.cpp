@@ -87,10 +87,15 @@ class Storages {
     for_each_operand(node(i), touch);
     if (is_wait(i))  // the collective's operands are live until its wait
       for_each_operand(node(maker(std::get<Use>(node(i).args[0]).value)), touch);
-    for (ValueId id : node(i).results) {
+    const std::vector<ValueId>& results = node(i).results;
+    const auto* made = argument<UseList>(node(i), static_cast<std::size_t>(op(i).makes_for));
+    // An optimizer overwrites its state.
+    const std::size_t overwritten =
+        op(i).kind != OpKind::optimizer ? 0 : results.size() - (made == nullptr ? 0 : made->values.size());
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const ValueId id = results[k];
       touch(id);
-      if (root(id) == id && !graph_.value(id).on_host &&
-          op(i).overwritten <= 1)  // several for an in-place optimizer step
+      if (root(id) == id && !graph_.value(id).on_host && k >= overwritten)
         bytes_[id] = planned_bytes(graph_.value(id).type, MemoryNeeds{}.alignment);
     }
     std::sort(touched.begin(), touched.end());

@@ -256,13 +256,15 @@ class Inference {
     types_.set(node.results[0], std::move(sums));
   }
 
-  // Requires that a parameter, its moments and its gradient are sharded alike, and that all other
+  // Requires that the tensors of a parameter in all lists are sharded alike, and that all other
   // operands are replicated.
   void optimizer(const Node& node) {
     const std::vector<const UseList*> lists = lists_of(node);
-    if (lists.size() < 4) throw Refused{"it has no parameters, moments and gradients"};
+    const Op& op = functional_facts(node.op);
+    if (std::ssize(lists) <= op.overwritten) throw Refused{"one of its lists has no tensors"};
     const UseList& parameters = *lists[0];
-    updated_.insert(updated_.end(), lists.back()->values.begin(), lists.back()->values.end());
+    if (const auto* gradients = argument<UseList>(node, static_cast<std::size_t>(op.gradients)))
+      updated_.insert(updated_.end(), gradients->values.begin(), gradients->values.end());
     if (!squared_.empty() && is_last_update(node)) {
       std::sort(updated_.begin(), updated_.end());
       std::sort(squared_.begin(), squared_.end());
@@ -276,7 +278,7 @@ class Inference {
           throw Refused{"a tensor of its lists is missing"};
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
         if (as_flat(own) != as_flat(parameter))
-          throw Refused{fmt::format("parameter {} is sharded as {}, but its moment or gradient as {}",
+          throw Refused{fmt::format("{} is sharded as {}, but another tensor of its update as {}",
                                     input_name(parameters.values[i]), types_.text(parameter),
                                     types_.text(own))};
         if (next < node.results.size()) types_.set(node.results[next++], own);

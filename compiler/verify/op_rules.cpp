@@ -38,13 +38,15 @@ void result_counts(const Graph& graph) {
     if (op.effect == Effect::wait && node.results.size() != 1)
       throw VerifyError{i, fmt::format("has {} results; a wait has 1", node.results.size())};
     if (op.overwritten == 0) continue;
-    std::size_t overwritable = 0;
-    for (std::size_t arg = 0; arg < std::min<std::size_t>(op.overwritten, node.args.size()); ++arg) {
-      const auto* list = argument<UseList>(node, arg);
-      overwritable += list != nullptr ? list->values.size() : 1;
-    }
-    if (node.results.size() != overwritable)
-      throw VerifyError{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
+    std::size_t tensors = 0;
+    const auto count = [&](int arg) {
+      const auto* list = argument<UseList>(node, static_cast<std::size_t>(arg));
+      tensors += list != nullptr ? list->values.size() : 1;
+    };
+    for (int arg = 0; arg < op.overwritten && arg < std::ssize(node.args); ++arg) count(arg);
+    if (op.makes_for >= 0) count(op.makes_for);
+    if (node.results.size() != tensors)
+      throw VerifyError{i, fmt::format("has {} results for {} tensors", node.results.size(), tensors)};
   }
 }
 

@@ -12,7 +12,7 @@
 namespace rondo {
 
 using Argument = std::variant<at::Tensor, std::vector<at::Tensor>, std::optional<at::Tensor>, std::int64_t,
-                              double, bool, std::string, std::vector<std::int64_t>>;
+                              double, bool, std::string, std::vector<std::int64_t>, std::vector<double>>;
 
 // Returns the results of rondo::`name`, with lists flattened. Omitted arguments at the end have
 // their defaults. Throws what the op throws, and c10::Error if this build has no such op.
