@@ -3,13 +3,14 @@
 // another launch. The eight elements are a group of draws of stochastic rounding, unless a shard's
 // borders divide groups: then a thread takes one element at a time, which is slower.
 // Compiled without contraction, for the bits of the CPU.
-#include <cstring>
 #include <type_traits>
 
 #include "ops/adamw/adamw_cuda.h"
+#include "ops/kernel/float_divisor.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/tensor_chunks.cuh"
 #include "ops/kernel/vectors.cuh"
+#include "ops/random/rounding.cuh"
 
 namespace rondo::cuda {
 namespace {
@@ -18,91 +19,6 @@ using adam::kChunk;
 
 constexpr int kThreads = 256;
 constexpr int kBlocksOfProcessor = 4;  // keeps a thread within 64 registers
-
-// Rounds elements to nearest.
-struct ToNearest {
-  explicit __device__ ToNearest(const UpdatedTensor&, float) {}
-  __device__ bool is_aligned() const { return true; }
-  __device__ std::int64_t index(std::int64_t) const { return 0; }
-  // Stores elements [first, first + 8); `index` is that of the first.
-  template <class T>
-  __device__ void store_eight(adam::Kind, T* run, std::int64_t first, std::int64_t,
-                              const float (&from)[kVector]) const {
-    store_some<true>(run, first, first + kVector, from);
-  }
-  template <class T>
-  __device__ void store(adam::Kind, T* run, std::int64_t i, std::int64_t, float x) const {
-    run[i] = rounded<T>(x);
-  }
-};
-
-// Returns whether a or b is a nan, by one instruction.
-__device__ bool are_unordered(float a, float b) { return !(a <= b) && !(a >= b); }
-
-// Rounds bf16 elements stochastically.
-struct Stochastic {
-  const RoundingDraws draws;
-  const std::uint32_t step;
-
-  explicit __device__ Stochastic(const RoundedTensor& tensor, float step)
-      : draws(tensor.draws), step(static_cast<std::uint32_t>(step)) {}
-  __device__ bool is_aligned() const { return draws.is_aligned(); }
-  __device__ std::int64_t index(std::int64_t i) const { return draws.index(i); }
-  template <class T>
-  __device__ void store_eight(adam::Kind kind, T* run, std::int64_t first, std::int64_t index,
-                              const float (&from)[kVector]) const {
-    if constexpr (std::is_same_v<T, float>) {
-      store_some<true>(run, first, first + kVector, from);
-    } else {
-      static_assert(kVector == kDrawGroup);
-      const PhiloxWords words = draws.words(index / kDrawGroup, step, kind);
-      std::uint32_t bits[kVector];
-      bool has_nan = false;
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        bits[k] = with_draw(from[k], draw_of(words, k));
-        if (k % 2 == 0) has_nan |= are_unordered(from[k], from[k + 1]);
-      }
-      if (has_nan) {
-#pragma unroll
-        for (int k = 0; k < kVector; ++k)
-          if (from[k] != from[k]) bits[k] = kNan;
-      }
-      const auto pair = [&](int k) { return static_cast<int>(bits[k] >> 16 | (bits[k + 1] & 0xffff0000u)); };
-      store_16_bytes(run + first, {pair(0), pair(2), pair(4), pair(6)});
-    }
-  }
-  template <class T>
-  __device__ void store(adam::Kind kind, T* run, std::int64_t i, std::int64_t index, float x) const {
-    if constexpr (std::is_same_v<T, float>) {
-      run[i] = x;
-    } else {
-      const PhiloxWords words = draws.words(index / kDrawGroup, step, kind);
-      reinterpret_cast<std::uint16_t*>(run)[i] =
-          stochastic_bf16(x, draw_of(words, static_cast<int>(index % kDrawGroup)));
-    }
-  }
-};
-
-// Divides many numbers by one, with the bits of a division in a third of its instructions: two
-// corrections of a product by its exact remainder, as CUDA divides after it has computed the
-// reciprocal. Where a remainder can be inexact, it divides.
-struct Divisor {
-  float divisor, reciprocal;
-  bool is_moderate;  // 2^-30 to 2^30
-
-  explicit __device__ Divisor(float d)
-      : divisor(d), reciprocal(1 / d), is_moderate(d >= 0x1p-30f && d <= 0x1p30f) {}
-  __device__ float divide(float x) const {
-    const float size = fabsf(x);
-    const bool is_exact = is_moderate && size <= 0x1p60f && (size >= 0x1p-60f || size == 0);
-    if (!is_exact) return x / divisor;
-    float quotient = x * reciprocal;
-    quotient = fmaf(fmaf(-divisor, quotient, x), reciprocal, quotient);
-    quotient = fmaf(fmaf(-divisor, quotient, x), reciprocal, quotient);
-    return size == 0 ? x : quotient;  // keeps the sign of zero
-  }
-};
 
 template <class T, class Moment, class Gradient, class Rounding, class Tensor>
 __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
@@ -119,7 +35,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
   const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
-  const Divisor scale(factors.gradient_scale);
+  const FloatDivisor scale(factors.gradient_scale);
   const Rounding rounding(table.tensors[tensor], *scalars.step);
   const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient) &&
                     rounding.is_aligned();
