@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "ops/adamw/adamw_cuda.h"
-#include "ops/kernel/float_divisor.cuh"
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/tensor_chunks.cuh"
 #include "ops/kernel/vectors.cuh"

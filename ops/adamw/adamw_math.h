@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/device.h"
-#include "ops/kernel/fused.h"
 
 namespace rondo {
 

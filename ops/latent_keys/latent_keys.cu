@@ -2,7 +2,7 @@
 // the batch has blocks of its own, whose threads count its tokens, their heads and the pieces of a
 // head. In the backward the first blocks of a row sum over the heads: a thread has eight elements
 // of a token. They take longer, so they run beside the copies.
-#include "ops/kernel/divisor.h"
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/latent_keys/latent_keys_cuda.h"

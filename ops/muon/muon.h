@@ -15,7 +15,7 @@
 //
 // The lists of a call have the same length. Tensors at the same index have the same shape.
 // Momentums and parameters are f32, bf16 or (on the CPU) f64. Gradients and orthogonalized updates
-// have their dtype, or f32 and bf16 are mixed. `dtype`, that of the updates of muon_momentum, is f32
+// have their dtype, or f32 and bf16 are mixed. `dtype` is that of the updates of muon_momentum: f32
 // or bf16 beside momentums in f32 and bf16, and f64 beside f64. `scales` has one factor for each
 // parameter: the adjustment of the learning rate by the matrix's shape. Overwritten tensors are
 // contiguous. gradient_scale, learning_rate, found_inf and step (the number of this update, from 1)
@@ -25,8 +25,9 @@
 //
 // Elements are computed in f32 (f64 in f64) and rounded once, in the same order of operations on
 // every device (muon_math.h), so CPU and CUDA give the same bits. In f32 and f64 these are the bits
-// of torch.optim.Muon on a CPU with AVX2 or AVX-512, except for elements at the end of a tensor
-// that do not fill a vector there. An update is computed from the momentum before it is rounded.
+// of the CPU kernels that torch.optim.Muon calls, with AVX2 or AVX-512. The exception is elements
+// at the end of a tensor that do not fill a vector there. An update is computed from the momentum
+// before it is rounded.
 //
 // `rounding` says how momentums and parameters become bf16, as in ops/adamw/adamw.h. Draws depend
 // on `step`. An update is always rounded to nearest.

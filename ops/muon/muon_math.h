@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/device.h"
-#include "ops/kernel/fused.h"
 
 namespace rondo {
 

@@ -2,7 +2,7 @@
 // fewer at the end. A row of the batch has blocks of its own, whose threads count its tokens, their
 // heads and the pieces of a head. In place nothing is copied, and a block has whole heads: all
 // their elements are read before one is written.
-#include "ops/kernel/divisor.h"
+#include "ops/kernel/arithmetic.h"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/rope/rope_cuda.h"

@@ -19,7 +19,7 @@
 
 #include "ops/add_widened/add_widened_cuda.h"
 #include "ops/cross_entropy/cross_entropy_cuda.h"
-#include "ops/kernel/divisor.h"
+#include "ops/kernel/arithmetic.h"
 #include "ops/latent_keys/latent_keys_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"

@@ -25,8 +25,8 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// A call of muon_momentum, or of muon_apply: `state` are the momentums or the parameters, `read` the
-// gradients or the orthogonalized updates.
+// A call of muon_momentum, or of muon_apply. `state` has the momentums or the parameters, `read`
+// the gradients or the orthogonalized updates.
 struct MuonCall {
   Tensors state, read;
   Tensor gradient_scale = at::full({}, 1.7f), learning_rate = at::full({}, 0.02f),

@@ -66,7 +66,7 @@ TEST_CASE("an op over few rows wakes no thread, and an op over many rows wakes t
   for (const auto& op : many.ops()) CHECK(wakeups_of(op) == 1);
 }
 
-TEST_CASE("an optimizer's update and a gradient's norm wake threads once for all parameters") {
+TEST_CASE("optimizers' updates and a gradient's norm wake threads once for all parameters") {
   Tensors parameters, moments, squares, gradients;
   for (int i = 0; i < 12; ++i)
     for (Tensors* const list : {&parameters, &moments, &squares, &gradients})
@@ -76,6 +76,15 @@ TEST_CASE("an optimizer's update and a gradient's norm wake threads once for all
     call("adamw_", parameters, moments, squares, gradients, one, one, one, zero, 0.9, 0.95, 1e-8, 0.1, true);
   };
   CHECK(wakeups_of(update) == 1);
+  const std::vector<std::int64_t> nearest;
+  const auto accumulate = [&] {
+    call("muon_momentum_", moments, gradients, one, zero, one, nearest, 0.95, true,
+         static_cast<std::int64_t>(at::kFloat));
+  };
+  const std::vector<double> scales(parameters.size(), 0.2);
+  CHECK(wakeups_of(accumulate) == 1);
+  CHECK(wakeups_of(
+            [&] { call("muon_apply_", parameters, gradients, one, zero, one, nearest, 0.1, scales); }) == 1);
   CHECK(wakeups_of([&] { call("sums_of_squares", gradients); }) == 1);
   gradients.resize(1);  // 256 elements
   CHECK(wakeups_of([&] { call("sums_of_squares", gradients); }) == 0);
