@@ -69,6 +69,7 @@ void check_attention(Checks& checks, c10::Device device);
 void check_experts(Checks& checks, c10::Device device);
 void check_float8(Checks& checks, c10::Device device);
 void check_matmul(Checks& checks, c10::Device device);
+void check_optimizers(Checks& checks, c10::Device device);
 void time_kernels(Checks& checks, c10::Device device);
 
 }  // namespace rondo

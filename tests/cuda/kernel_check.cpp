@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "tests/cuda/kernel_case.h"
-#include "tests/ops/append_draws.h"
 
 namespace rondo {
 namespace {
@@ -39,25 +38,7 @@ void check_bits(Checks& checks, c10::Device device) {
         checks, device,
         {fmt::format("sums_of_squares, {}: the CPU's bits", in_words(type)), "sums_of_squares", type, type, 0,
          true, [=](const Place& p) { return call("sums_of_squares", Tensors(100, at_place(gradient, p))); }});
-    const Tensor number = at::full({}, 2.0, at::kFloat), none = at::zeros({}, at::kFloat);
-    check(checks, device,
-          {fmt::format("adamw, {}: the CPU's bits", in_words(type)), "adamw", type, type, 0, true,
-           [=](const Place& p) {
-             const Tensors same(100, at_place(gradient, p)), squares(100, at_place(gradient.square(), p));
-             const Tensor two = number.to(p.device);
-             return call("adamw", same, same, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
-                         1e-8, 0.1, true);
-           }});
     const Tensor narrow = gradient.to(at::kBFloat16);
-    check(checks, device,
-          {fmt::format("adamw, moments in bf16 beside {}: the CPU's bits", in_words(type)), "adamw", type,
-           type, 0, true, [=](const Place& p) {
-             const Tensors same(100, at_place(gradient, p)), moments(100, narrow.to(p.device)),
-                 squares(100, narrow.square().to(p.device));
-             const Tensor two = number.to(p.device);
-             return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
-                         1e-8, 0.1, true);
-           }});
     check(checks, device,
           {fmt::format("add_widened, bf16 to a sum of {}: the CPU's bits", in_words(type)), "add_widened",
            type, type, 0, true,
@@ -74,23 +55,6 @@ void check_bits(Checks& checks, c10::Device device) {
            type, type, 0, true, [=](const Place& p) {
              return call("latent_keys_backward", at_place(grad_k, p), at_place(grad_v, p), kPlain);
            }});
-    std::vector<std::int64_t> rounding;  // whole groups of draws, rows of them, and a border in one
-    for (std::int64_t k = 0; k < 100; ++k) {
-      const RoundingDraws draws =
-          k % 3 == 0   ? RoundingDraws{.stream = k, .first = std::int64_t{1} << 40, .begin = 40}
-          : k % 3 == 1 ? RoundingDraws{.stream = -k, .first = 8 * k, .row = 48, .pitch = 192, .begin = 16}
-                       : RoundingDraws{.stream = k << 40, .first = k, .begin = k};
-      append_draws(rounding, draws);
-    }
-    check(checks, device,
-          {fmt::format("adamw, bf16 beside {}, rounded stochastically: the CPU's bits", in_words(type)),
-           "adamw", type, type, 0, true, [=](const Place& p) {
-             const Tensors same(100, at_place(gradient, p)), moments(100, narrow.to(p.device)),
-                 squares(100, narrow.square().to(p.device));
-             const Tensor two = number.to(p.device);
-             return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.999,
-                         1e-8, 0.1, true, rounding);
-           }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
           {fmt::format("a transfer to the host's pinned memory and back, {}: the same bits", in_words(type)),
@@ -105,6 +69,7 @@ void check_bits(Checks& checks, c10::Device device) {
              return Tensors{back};
            }});
   }
+  check_optimizers(checks, device);
 }
 
 // --- fused kernels ---

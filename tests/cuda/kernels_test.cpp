@@ -1,7 +1,6 @@
 // CUDA kernels on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the
 // same ops.
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
@@ -20,7 +19,6 @@
 #include <random>
 
 #include "models/parts/initialize.h"
-#include "ops/adamw/adamw_cuda.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 #include "ops/grouped_sum/grouped_sum.h"
@@ -34,7 +32,6 @@
 #include "ops/sums_of_squares/sums_of_squares_math.h"
 #include "tests/cuda/element_of.h"
 #include "tests/cuda/int_tensors.h"
-#include "tests/ops/append_draws.h"
 #include "tests/ops/call_op.h"
 
 namespace rondo {
@@ -42,9 +39,6 @@ namespace {
 
 using at::Tensor;
 using cuda::Element;
-
-// Returns whether the values are equal; a nan is equal to a nan, whose bits differ between devices.
-bool same(const Tensor& a, const Tensor& b) { return at::allclose(a, b, 0, 0, /*equal_nan=*/true); }
 
 at::ScalarType sums_of(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
@@ -242,74 +236,6 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, for more tensors t
   cuda::sums_of_squares(element_of(tensors[0]), squared, chunk_sums.mutable_data_ptr<double>(),
                         sums.mutable_data_ptr<double>(), nullptr);
   CHECK(at::equal(sums, call("sums_of_squares", tensors)[0]));
-}
-
-TEST_CASE("an optimizer update has the bits of the CPU's kernel, for more tensors than a launch takes") {
-  using Types = std::tuple<at::ScalarType, at::ScalarType, at::ScalarType>;
-  const auto [type, of_moments, of_gradients] =
-      GENERATE(values<Types>({{at::kFloat, at::kFloat, at::kFloat},
-                              {at::kBFloat16, at::kBFloat16, at::kBFloat16},
-                              {at::kFloat, at::kFloat, at::kBFloat16},
-                              {at::kFloat, at::kBFloat16, at::kFloat},
-                              {at::kFloat, at::kBFloat16, at::kBFloat16}}));
-  const bool is_stochastic = GENERATE(false, true);
-  if (is_stochastic && of_moments != at::kBFloat16) return;  // such a launch rounds to nearest
-  const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
-  const bool skipped = GENERATE(false, true);
-  const float gradient_scale = GENERATE(1.0f, 1.3f, 3e12f);
-  std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
-  std::vector<cuda::RoundedTensor> updated;
-  std::vector<std::int64_t> rounding;
-  const auto add = [&](std::int64_t count, const RoundingDraws& draws) {
-    // Every third tensor is at an odd address.
-    const auto made = [&, odd = std::ssize(parameters) % 3 == 2](const Tensor& x, at::ScalarType dtype) {
-      return at::empty({count + odd}, dtype).narrow(0, odd, count).copy_(x);
-    };
-    parameters.push_back(made(at::randn({count}), type));
-    exp_avgs.push_back(made(at::randn({count}), of_moments));
-    exp_avg_sqs.push_back(made(at::rand({count}), of_moments));
-    gradients.push_back(made(at::randn({count}), of_gradients));
-    if (is_stochastic) append_draws(rounding, draws);
-    updated.push_back({{nullptr, nullptr, nullptr, nullptr, count}, draws});
-  };
-  constexpr std::int64_t kFar = std::int64_t{1} << 40;
-  for (const std::int64_t count : {1, 255, 0, 16384, 2 * 16384 + 700, 16391}) add(count, {.stream = count});
-  add(40'000, {.stream = -7, .first = kFar, .row = 24, .pitch = 96, .begin = 16});
-  add(40'000, {.stream = 8, .first = kFar, .row = 40'008, .pitch = kFar, .begin = 40'000});
-  add(5'000, {.stream = kFar, .first = 5, .begin = 3});
-  add(5'000, {.stream = kFar, .first = 3, .begin = 2});
-  add(5'000, {.stream = 9, .first = 7, .row = 13, .pitch = 26, .begin = 6});
-  if (of_moments != at::kFloat) exp_avgs[3][5] = exp_avg_sqs[4][7] = std::nanf("");
-  for (int i = 0; i < 90; ++i) add(1 + i, {.stream = i});
-  std::int64_t place = 8;  // numbers that the kernel divides in another way than the usual ones
-  for (const float extreme : {0.0f, -0.0f, 1e-42f, -1e-25f, 1e-18f, 1e18f, 1e25f})
-    gradients[4][place++] = extreme;
-  const Tensor step = at::full({}, 5.0f), lr = at::full({}, 3e-3f), scale = at::full({}, gradient_scale),
-               found_inf = at::full({}, skipped ? 1.0f : 0.0f);
-  const std::vector<Tensor> expected =
-      call("adamw", parameters, exp_avgs, exp_avg_sqs, gradients, step, lr, scale, found_inf, o.beta1,
-           o.beta2, o.eps, o.weight_decay, o.decoupled_weight_decay, rounding);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    updated[i].parameter = parameters[i].mutable_data_ptr();
-    updated[i].exp_avg = exp_avgs[i].mutable_data_ptr();
-    updated[i].exp_avg_sq = exp_avg_sqs[i].mutable_data_ptr();
-    updated[i].gradient = gradients[i].const_data_ptr();
-  }
-  const cuda::UpdatedElements elements{element_of(parameters[0]), element_of(exp_avgs[0]),
-                                       element_of(gradients[0])};
-  const cuda::AdamWScalars scalars{step.const_data_ptr<float>(), lr.const_data_ptr<float>(),
-                                   scale.const_data_ptr<float>(), found_inf.const_data_ptr<float>()};
-  if (is_stochastic)
-    cuda::adamw(elements, updated, scalars, o, nullptr);
-  else
-    cuda::adamw(elements, std::vector<cuda::UpdatedTensor>(updated.begin(), updated.end()), scalars, o,
-                nullptr);
-  const std::size_t count = parameters.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    CHECK(same(parameters[i], expected[i]));
-    CHECK(same(exp_avgs[i], expected[count + i]));
-    CHECK(same(exp_avg_sqs[i], expected[2 * count + i]));
-  }
 }
 
 TEST_CASE("weights drawn by a device's kernel have the CPU's bits") {

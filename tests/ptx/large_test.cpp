@@ -21,6 +21,7 @@
 #include "ops/float8/nvfp4_cuda.h"
 #include "ops/grouped_sum/grouped_sum_cuda.h"
 #include "ops/latent_keys/latent_keys_cuda.h"
+#include "ops/muon/muon_cuda.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
@@ -225,6 +226,24 @@ TEST_CASE("kernels of the optimizer and of float8 index more than 2^31 elements"
   update(one_parameter, one_average, one_square, one_gradient);
   CHECK(ends_with(parameter, one_parameter, kOfChunk));
   CHECK(ends_with(square, one_square, kOfChunk));
+
+  const auto accumulate = [&](const Tensor& m, const Tensor& g, const Tensor& u) {
+    const std::vector<cuda::MomentumTensor> tensors = {{memory(m), memory(g), memory(u), m.numel()}};
+    cuda::muon_momentum({Element::bf16, Element::bf16, Element::bf16}, tensors,
+                        {floats(two), floats(zero), floats(two)}, MuonOptions(), nullptr);
+  };
+  accumulate(average, gradient, square);
+  accumulate(one_average, one_gradient, one_square);
+  CHECK(ends_with(average, one_average, kOfChunk));
+  CHECK(ends_with(square, one_square, kOfChunk));
+  const auto apply = [&](const Tensor& p, const Tensor& u) {
+    const std::vector<cuda::AppliedTensor> tensors = {{memory(p), memory(u), p.numel(), 0.7}};
+    cuda::muon_apply({Element::bf16, Element::bf16}, tensors, {floats(two), floats(zero), floats(two)}, 0.1,
+                     nullptr);
+  };
+  apply(parameter, gradient);
+  apply(one_parameter, one_gradient);
+  CHECK(ends_with(parameter, one_parameter, kOfChunk));
 
   const auto sum_of = [](const Tensor& x) {
     const Tensor chunks = at::full({x.numel() / 16'384 + 1}, 0, at::kDouble),

@@ -20,9 +20,9 @@ using Catch::Matchers::ContainsSubstring;
 const std::string kTable = std::string(RONDO_SOURCE_DIR) + "/tests/ptx/kernels.txt";
 
 // Files whose kernels promise the CPU's bits.
-const std::set<std::string> kSameBits = {"adamw",       "add_widened",  "float8",         "grouped_sum",
-                                         "latent_keys", "normal_draws", "nvfp4",          "permute_tokens",
-                                         "rope",        "sort_slots",   "sums_of_squares"};
+const std::set<std::string> kSameBits = {"adamw",          "add_widened", "float8",       "grouped_sum",
+                                         "latent_keys",    "muon",        "normal_draws", "nvfp4",
+                                         "permute_tokens", "rope",        "sort_slots",   "sums_of_squares"};
 
 int count(const Kernel& kernel, const std::string& opcode) {
   const auto it = kernel.opcodes.find(opcode);
