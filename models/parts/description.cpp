@@ -75,10 +75,11 @@ void add_fused_experts(ParameterTable& table, const MixtureOfExperts& m, const s
   const bool biases = m.kind == ExpertKind::clamped_swiglu, in_turn = biases;
   const std::string ours = "moe.experts.";
   table.add_named(ours + "gate_up.weight", theirs + "gate_up_proj", {e, dim, both}, experts, table.plain(),
-                  {2, in_turn ? 1 : 2});
+                  {2, in_turn ? 1 : 2}, /*inputs_first=*/true);
   if (biases)
     table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros, {1});
-  table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep(), {1});
+  table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep(), {1},
+                  /*inputs_first=*/true);
   if (biases) table.add_named(ours + "down.bias", theirs + "down_proj_bias", {e, dim}, experts, kZeros);
 }
 

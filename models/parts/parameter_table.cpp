@@ -18,6 +18,11 @@ std::string bucket_of(const std::string& name, bool tie_embeddings) {
 
 }  // namespace
 
+bool ParameterRule::is_hidden_matrix() const {
+  const bool of_experts = style == ParallelStyle::experts && sizes.size() == 3;
+  return of_experts || (linear && name.starts_with("layers."));
+}
+
 InitialWeights torchtitan_weights(std::int64_t dim) {
   using enum Init::Kind;
   const double head = 1.0 / std::sqrt(static_cast<double>(dim));
@@ -58,10 +63,10 @@ void ParameterTable::add_linear(const std::string& name, const std::string& thei
 
 void ParameterTable::add_named(const std::string& name, const std::string& theirs,
                                std::vector<std::int64_t> sizes, ParallelStyle style, const Init& init,
-                               const ExpertCut& expert_cut) {
+                               const ExpertCut& expert_cut, bool inputs_first) {
   const std::string full = ours_ + name;
   rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs, expert_cut,
-                    bucket_of(full, ends_.tie_embeddings)});
+                    bucket_of(full, ends_.tie_embeddings), /*linear=*/false, inputs_first});
 }
 
 Init ParameterTable::deep() const {

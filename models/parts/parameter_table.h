@@ -47,7 +47,12 @@ struct ParameterRule {
   ExpertCut expert_cut = {};
   // Unit of all-gather and reduce-scatter: "embedding", "layers.0", "head".
   std::string bucket = {};
-  bool linear = false;  // [out, in] of a linear layer: Weights::linear (parallel/simple_fsdp.h)
+  bool linear = false;        // [out, in] of a linear layer: Weights::linear (parallel/simple_fsdp.h)
+  bool inputs_first = false;  // matrices of experts are [in, out]
+
+  // Returns whether the parameter is a matrix between hidden states, or one for each expert. Not
+  // the embedding, the head, a router, or a list of vectors.
+  bool is_hidden_matrix() const;
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
@@ -99,7 +104,8 @@ class ParameterTable {
 
   // Adds complete names: "layers.3.NAME" and "model.layers.3.THEIRS".
   void add_named(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-                 ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
+                 ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {},
+                 bool inputs_first = false);
 
   std::int64_t dim() const { return ends_.dim; }
   // Initialization of a matrix of this layer, and of one that writes to the residual stream. The
