@@ -54,7 +54,9 @@ Placement all_to_all(const OnAxis& axis, std::size_t) {
   if (!axis.in_group || p == sharded(0)) return p;
   // Each rank gets the terms of its own sums, which rondo.sum_pieces adds.
   if (p == kPartialSum || p.kind == Kind::zero) return kLocal;
-  // Exchanges pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse.
+  // Exchanges pieces [n, P, Q]: each rank has rows of a matrix, then columns, or the reverse. The
+  // shards of flat tensors are columns, however these were divided.
+  if (axis.type(0).sizes.size() == 3 && p.kind == Kind::inner) return sharded(1);
   if (axis.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
   throw Refused{"it exchanges rows, but they are \"" + print(p) + "\""};
 }

@@ -54,6 +54,10 @@ Placement addmm(const OnAxis& axis, std::size_t) {  // (sum or bias, a, b, ...)
   return sum_of(bias, contract(axis.operand(1), axis.operand(2), kMatrices));
 }
 
+Placement baddbmm(const OnAxis& axis, std::size_t) {  // (sum, a, b, ...)
+  return sum_of(axis.operand(0), contract(axis.operand(1), axis.operand(2), kBatches));
+}
+
 // Multiplies rows by expert [R, K] by the matrices of the experts. A rank's rows for its own
 // experts are local.
 Placement rows_by_expert(const Placement& a, const Placement& b, const Dims& dims) {
@@ -283,6 +287,7 @@ constexpr Op kProductOps[] = {
     product({.name = "aten._grouped_mm.default"}),
     added({.name = "aten.addmm.default", .overwritten = 1, .shard = addmm, .kind = OpKind::added_product}),
     added({.name = "aten.addmm_.default"}),
+    added({.name = "aten.baddbmm.default", .shard = baddbmm}),
     product({.name = "aten.bmm.default", .shard = bmm}),
     product({.name = "aten.mm.default", .of_linear = true, .shard = mm, .kind = OpKind::product}),
     added({.name = "rondo.addmm.default",

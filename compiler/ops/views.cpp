@@ -181,6 +181,10 @@ std::optional<Placement> placement_in_view(const Placement& p, const Sizes& from
     return dim != static_cast<std::size_t>(p.dim);
   });
   if (to.size() == 1 && p.dim > 0 && others_count) return Placement{Kind::inner, p.dim, p.repeated};
+  // [A, B, rows, columns] to [A * B, rows, columns]: some of the matrices, whichever they are.
+  if (from.size() == 4 && to.size() == 3 && p.dim < 2 &&
+      std::equal(from.begin() + 2, from.end(), to.begin() + 1))
+    return moved(p, 0);
   const int dim = dim_in_view(from, p.dim, to);
   return dim < 0 ? std::nullopt : std::optional(moved(p, dim));
 }

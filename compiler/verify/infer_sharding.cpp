@@ -21,6 +21,13 @@ namespace {
 using Kind = Placement::Kind;
 using Sizes = std::vector<std::int64_t>;
 
+ShardingType as_piece(ShardingType type) {
+  for (Placement& p : type.on)
+    if (p.kind == Kind::inner) p = {Kind::sharded, 0, p.repeated};
+  type.unflattened = -1;
+  return type;
+}
+
 class Inference {
  public:
   explicit Inference(const Graph& graph) : graph_(graph), types_(graph), axes_(types_.axes()) {
@@ -257,7 +264,8 @@ class Inference {
   }
 
   // Requires that the tensors of a parameter in all lists are sharded alike, and that all other
-  // operands are replicated.
+  // operands are replicated. Updates that are no gradients may come from an exchange: pieces of
+  // flat tensors, whose type does not say along which dimension these were divided.
   void optimizer(const Node& node) {
     const std::vector<const UseList*> lists = lists_of(node);
     const Op& op = functional_facts(node.op);
@@ -277,7 +285,8 @@ class Inference {
         if (parameters.values[i] == kNoValue || list->values[i] == kNoValue)
           throw Refused{"a tensor of its lists is missing"};
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
-        if (as_flat(own) != as_flat(parameter))
+        const bool is_piece = op.gradients < 0 && own == as_piece(parameter);
+        if (as_flat(own) != as_flat(parameter) && !is_piece)
           throw Refused{fmt::format("{} is sharded as {}, but another tensor of its update as {}",
                                     input_name(parameters.values[i]), types_.text(parameter),
                                     types_.text(own))};
