@@ -17,8 +17,8 @@ std::span<const AbsentFeature> absent_features() {
         "instruct", "distill"},
        "Rondo pretrains. Other libraries fine-tune the folder that `rondo convert` writes."},
       {"Other optimizers",
-       {"muon", "sgd", "lion", "shampoo", "soap", "adafactor", "sophia", "schedulefree"},
-       "`optimizer.name` is AdamW or Adam."},
+       {"sgd", "lion", "shampoo", "soap", "adafactor", "sophia", "schedulefree"},
+       "`optimizer.name` is AdamW, Adam or Muon."},
       {"Learning rates by width",
        {"mup", "umup", "completep"},
        "No learning rate follows from a width. `optimizer.parameter_groups` gives groups of parameters their "

@@ -47,6 +47,10 @@ void add_optimizer_notes(const JobConfig& config, const Origins& origins, Notes&
     if (config.training.dtype == Precision::float64 && is_flag(origins, key))
       notes.push_back(
           fmt::format("without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
+  for (const auto& [key, given] : origins.assigned)
+    if (given.from_flag && key.starts_with("optimizer.muon_") && config.optimizer.name != OptimizerName::muon)
+      notes.push_back(
+          fmt::format("without effect: {} (optimizer.name = \"{}\")", key, name_of(config.optimizer.name)));
   if (is_flag(origins, "optimizer.bf16_rounding") && moment_dtype(config) != Precision::bfloat16)
     notes.push_back(
         "without effect: optimizer.bf16_rounding (neither parameters nor moments are in bfloat16)");

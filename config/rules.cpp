@@ -15,9 +15,9 @@
 #include "config/derived/compile_options.h"
 #include "config/derived/divisibility.h"
 #include "config/derived/dtypes.h"
-#include "config/derived/early_step.h"
 #include "config/derived/float8.h"
 #include "config/derived/matmul_table.h"
+#include "config/derived/optimizer.h"
 #include "config/derived/paths.h"
 #include "config/derived/pipeline_layout.h"
 #include "config/derived/state_on_host.h"
@@ -229,8 +229,8 @@ void check_async_tensor_parallel(Rules& rules, const JobConfig& config) {
 }
 
 void check_updates(Rules& rules, const JobConfig& config) {
-  for (const auto& broken_rules :
-       {broken_early_step(config, known_microbatches(config)), broken_state_on_host(config)})
+  for (const auto& broken_rules : {broken_early_step(config, known_microbatches(config)),
+                                   broken_state_on_host(config), broken_muon(config)})
     for (const BrokenRule& broken : broken_rules) rules.require(false, broken.keys, broken.rule);
 }
 

@@ -6,7 +6,7 @@
 
 #include "config/derived/batch.h"
 #include "config/derived/divisibility.h"
-#include "config/derived/early_step.h"
+#include "config/derived/optimizer.h"
 #include "config/derived/pipeline_layout.h"
 #include "support/error.h"
 

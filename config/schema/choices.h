@@ -13,9 +13,15 @@ template <>
 inline constexpr auto kNamesOf<Precision> = std::to_array<std::string_view>({"float32", "bfloat16", "float16",
                                                                              "float64"});
 
-enum class OptimizerName : std::uint8_t { adamw, adam };
+enum class OptimizerName : std::uint8_t { adamw, adam, muon };
 template <>
-inline constexpr auto kNamesOf<OptimizerName> = std::to_array<std::string_view>({"AdamW", "Adam"});
+inline constexpr auto kNamesOf<OptimizerName> = std::to_array<std::string_view>({"AdamW", "Adam", "Muon"});
+
+// torch.optim.Muon's adjustments of the learning rate by the shape of a matrix.
+enum class MuonAdjustLr : std::uint8_t { match_rms_adamw, original };
+template <>
+inline constexpr auto kNamesOf<MuonAdjustLr> = std::to_array<std::string_view>({"match_rms_adamw",
+                                                                                "original"});
 
 // torch's implementations of the update. fused_opt_states_bf16 keeps moments in bf16; the others
 // are equal here.

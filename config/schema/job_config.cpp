@@ -42,12 +42,22 @@ const Fields& Job::fields() {
 const Fields& Optimizer::fields() {
   static const Fields list = {
       field("name", &Optimizer::name,
-            "AdamW (decoupled weight decay) or Adam (weight decay added to the gradient)"),
+            "AdamW (decoupled weight decay), Adam (weight decay added to the gradient) or Muon (orthogonal "
+            "updates of the matrices of hidden layers, and AdamW for all other parameters)"),
       field("lr", &Optimizer::lr, "peak learning rate", {.minimum = 0}),
       field("beta1", &Optimizer::beta1, "decay rate of the first moment", {.minimum = 0, .below = 1}),
       field("beta2", &Optimizer::beta2, "decay rate of the second moment", {.minimum = 0, .below = 1}),
       field("eps", &Optimizer::eps, "term added to the square root of the second moment", {.above = 0}),
       field("weight_decay", &Optimizer::weight_decay, "weight decay of every parameter", {.minimum = 0}),
+      field("muon_momentum", &Optimizer::muon_momentum, "decay rate of Muon's momentum",
+            {.minimum = 0, .below = 1}),
+      field("muon_nesterov", &Optimizer::muon_nesterov,
+            "Muon's update is the momentum after one more step of the gradient, not the momentum"),
+      field("muon_ns_steps", &Optimizer::muon_ns_steps,
+            "Newton-Schulz iterations that orthogonalize an update of Muon", {.minimum = 1, .maximum = 20}),
+      field("muon_adjust_lr", &Optimizer::muon_adjust_lr,
+            "factor of Muon's learning rate for a matrix: match_rms_adamw: 0.2 sqrt(max(rows, columns)), "
+            "whose updates are as large as AdamW's; original: sqrt(max(1, rows / columns))"),
       field("early_step_in_backward", &Optimizer::early_step_in_backward,
             "updates the parameters of a bucket as soon as their gradients are reduced, so that gradients "
             "take less memory; needs training.max_norm = inf"),

@@ -38,9 +38,12 @@ struct Job {
 struct Optimizer {
   OptimizerName name = OptimizerName::adamw;
   double lr = 8e-4;
-  double beta1 = 0.9, beta2 = 0.95;
-  double eps = 1e-8;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  std::int64_t muon_ns_steps = 5;
+  MuonAdjustLr muon_adjust_lr = MuonAdjustLr::match_rms_adamw;
   bool early_step_in_backward = false;
   std::vector<std::string> parameter_groups;
   OptimizerImplementation implementation = OptimizerImplementation::fused;

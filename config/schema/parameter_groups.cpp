@@ -17,6 +17,7 @@ constexpr double kMax = 1e6;
 bool take_setting(const std::string& word, ParameterGroup& group) {
   const std::size_t equals = std::min(word.find('='), word.size() - 1);
   const std::string_view name = std::string_view(word).substr(0, equals);
+  if (word == "optimizer=AdamW") return group.by_adamw = true;
   const std::optional<double> value = number_in(std::string_view(word).substr(equals + 1), 0.0, kMax);
   if (!value) return false;
   if (name == "lr_factor") return group.lr_factor = *value, true;
@@ -41,8 +42,9 @@ std::vector<ParameterGroup> read_parameter_groups(const std::vector<std::string>
     for (std::string word; settings >> word; ++count)
       if (!take_setting(word, group))
         broken = fmt::format(
-            "must give weight_decay=NUMBER or lr_factor=NUMBER, at least 0, but \"{}\" has \"{}\"", entry,
-            word);
+            "must give weight_decay=NUMBER or lr_factor=NUMBER, at least 0, or optimizer=AdamW, but \"{}\" "
+            "has \"{}\"",
+            entry, word);
     if (count == 0)
       broken = fmt::format("must hold entries like *norm*: weight_decay=0, but \"{}\" is not one", entry);
     if (!broken.empty()) break;

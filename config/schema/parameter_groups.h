@@ -1,8 +1,8 @@
 // optimizer.parameter_groups: parameters with settings of their own.
 //
-// An entry has names and settings: "*norm*+tok_embeddings: weight_decay=0", "output: lr_factor=0.5
-// weight_decay=0". Names are as in compile.fsdp_buckets (bucket_patterns.h). A parameter belongs to
-// the first entry that matches it.
+// An entry has names and settings: "*norm*: weight_decay=0", "output: lr_factor=0.5", or
+// "*.wk: optimizer=AdamW". Names are as in compile.fsdp_buckets (bucket_patterns.h). A parameter
+// belongs to the first entry that matches it.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,7 @@ struct ParameterGroup {
   std::vector<std::string> names;
   double lr_factor = 1;                // factor of the step's learning rate
   std::optional<double> weight_decay;  // unset: optimizer.weight_decay
+  bool by_adamw = false;               // "optimizer=AdamW": not by Muon
 };
 
 // Returns the groups in order. Sets `rule`, if given, to the broken rule ("must ...").

@@ -117,15 +117,16 @@ decltype(TrainStepOptions::float8) float8_of_parameter(const JobConfig& c) {
   };
 }
 
-decltype(TrainStepOptions::update_of) update_of_parameter(const JobConfig& c, const AdamWOptions& optimizer) {
+decltype(TrainStepOptions::update_of) update_of_parameter(const JobConfig& c, const TrainStepOptions& o) {
   if (c.optimizer.parameter_groups.empty()) return {};
-  return [groups = read_parameter_groups(c.optimizer.parameter_groups),
-          optimizer](const std::string& parameter) {
-    ParameterUpdate update{optimizer};
+  return [groups = read_parameter_groups(c.optimizer.parameter_groups), optimizer = o.optimizer,
+          muon = o.muon](const std::string& parameter) {
+    ParameterUpdate update{optimizer, /*lr_factor=*/1, muon};
     const std::size_t group = group_of(groups, parameter);
     if (group == groups.size()) return update;
     update.lr_factor = groups[group].lr_factor;
     update.options.weight_decay = groups[group].weight_decay.value_or(optimizer.weight_decay);
+    if (groups[group].by_adamw) update.muon.reset();
     return update;
   };
 }
@@ -155,12 +156,17 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.state_on_host = c.training.enable_cpu_offload;
   o.expert_overflow = c.parallelism.expert_overflow;
   o.float8 = float8_of_parameter(c);
-  o.optimizer = {.decoupled_weight_decay = c.optimizer.name == OptimizerName::adamw,
+  o.optimizer = {.decoupled_weight_decay = c.optimizer.name != OptimizerName::adam,
                  .beta1 = c.optimizer.beta1,
                  .beta2 = c.optimizer.beta2,
                  .eps = c.optimizer.eps,
                  .weight_decay = c.optimizer.weight_decay};
-  o.update_of = update_of_parameter(c, o.optimizer);
+  if (c.optimizer.name == OptimizerName::muon)
+    o.muon = {.options = {.momentum = c.optimizer.muon_momentum, .nesterov = c.optimizer.muon_nesterov},
+              .ns_steps = c.optimizer.muon_ns_steps,
+              .matches_adamw = c.optimizer.muon_adjust_lr == MuonAdjustLr::match_rms_adamw,
+              .dtype = o.sharding.fsdp.compute_dtype};
+  o.update_of = update_of_parameter(c, o);
   return o;
 }
 

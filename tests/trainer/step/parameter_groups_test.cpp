@@ -79,9 +79,9 @@ TEST_CASE("an entry has names and settings, and a parameter belongs to the first
 TEST_CASE("invalid entries are refused with what they lack") {
   CHECK(broken("norm") == "must hold entries like *norm*: weight_decay=0, but \"norm\" is not one");
   CHECK(broken("norm:") == "must hold entries like *norm*: weight_decay=0, but \"norm:\" is not one");
-  CHECK(
-      broken("norm: decay=0") ==
-      "must give weight_decay=NUMBER or lr_factor=NUMBER, at least 0, but \"norm: decay=0\" has \"decay=0\"");
+  CHECK(broken("norm: decay=0") ==
+        "must give weight_decay=NUMBER or lr_factor=NUMBER, at least 0, or optimizer=AdamW, but \"norm: "
+        "decay=0\" has \"decay=0\"");
   for (const char* value : {"-1", "x", "", "1e999", "nan"})
     CHECK(broken(std::string("norm: lr_factor=") + value).starts_with("must give weight_decay=NUMBER"));
   CHECK(broken("a||b: lr_factor=1").starts_with("must hold names of parameters"));

@@ -104,7 +104,7 @@ const std::string replicate = "parallelism.data_parallel_replicate_degree=",
                   standard = "parallelism.expert_parallel_comm_backend=standard",
                   bounded = "parallelism.expert_capacity_factor=1.5",
                   exchanged = "parallelism.expert_parallel_combine=alltoall",
-                  documents = "training.document_attention=true",
+                  documents = "training.document_attention=true", muon = "optimizer.name=Muon",
                   once = "parallelism.fsdp_gradient_sync=step";
 }  // namespace key
 
@@ -175,6 +175,11 @@ TEST_CASE(
        8,
        {key::tensor + "2", key::expert + "2", key::cut + "2", key::standard, key::bounded, key::documents}},
       {"llama4_debug", 8, {key::replicate + "2", key::tensor + "2", key::expert + "2", key::cut + "2"}},
+      {"llama3_debug", 12, {key::muon, key::replicate + "2", key::tensor + "2", key::batch + "96"}},
+      {"deepseek_v3_debug", 8, {key::muon, key::tensor + "2", key::expert + "4", key::rounds}},
+      // One expert per rank, each on two ranks.
+      {"qwen3_moe_debug", 16, {key::muon, key::tensor + "2", key::expert + "8", key::cut + "2"}},
+      {"llama4_debug", 8, {key::muon, key::tensor + "2", key::expert + "2", key::cut + "2"}},
   };
   std::set<std::string> without_row;
   for (const LaidOut& job : jobs) {

@@ -61,6 +61,13 @@ ShardPlacement shard_placement_of(const ParameterRule& rule, const Mesh& mesh, s
           mesh.group(shards)};
 }
 
+MatrixPieces matrix_pieces_of(const ParameterRule& rule, const ShardPlacement& placement, const Mesh& mesh) {
+  const bool of_experts = rule.style == ParallelStyle::experts;
+  const Axes holders = of_experts ? kWholeExpertShardAxes : kWholeShardAxes;
+  return matrix_pieces(placement.shard, mesh.group(holders),
+                       of_experts ? rule.expert_cut.dim : partition_of(rule).dim, rule.expert_cut.blocks);
+}
+
 InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
   const Spans dense = spans_of(mesh, {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate});
   const Spans experts =

@@ -8,6 +8,7 @@
 #include "compiler/ir/sharding.h"
 #include "models/parts/decoder.h"
 #include "parallel/flat_shard.h"
+#include "parallel/matrix_pieces.h"
 #include "parallel/mesh.h"
 
 namespace rondo {
@@ -30,6 +31,10 @@ struct ShardPlacement {
   FlatShard shard;
   AxisGroup shards{};  // the ranks that compute with the same part and share one copy of it
 };
+
+// Returns how the ranks hold the matrices of a parameter with this placement. REQUIRES:
+// rule.is_hidden_matrix().
+MatrixPieces matrix_pieces_of(const ParameterRule& rule, const ShardPlacement& placement, const Mesh& mesh);
 
 ShardPlacement shard_placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank);
 

@@ -21,6 +21,22 @@ std::string bucket_of(const ParameterRule& rule, const TrainStepOptions& options
   return options.bucket ? options.bucket(rule.name, bucket) : bucket;
 }
 
+// Returns the group of a parameter, still without it.
+UpdateGroup group_of_one(const ParameterRule& rule, const ShardPlacement& placement,
+                         const TrainStepOptions& options) {
+  UpdateGroup group;
+  group.update = options.update_of ? options.update_of(rule.name)
+                                   : ParameterUpdate{options.optimizer, /*lr_factor=*/1, options.muon};
+  if (options.early_step_in_backward || options.state_on_host) group.bucket = bucket_of(rule, options);
+  if (!rule.is_hidden_matrix()) group.update.muon.reset();
+  if (!group.update.muon) return group;
+  group.pieces = matrix_pieces_of(rule, placement, options.mesh);
+  const auto [rows, columns] = std::pair(group.pieces.rows, group.pieces.columns);
+  group.scale = rule.inputs_first ? scale_of_muon(*group.update.muon, columns, rows)
+                                  : scale_of_muon(*group.update.muon, rows, columns);
+  return group;
+}
+
 // Returns the groups of parameters that are updated together, in the order of their first
 // parameters.
 std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
@@ -28,15 +44,10 @@ std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
                                        const TrainStepOptions& options) {
   std::vector<UpdateGroup> groups;
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const ParameterUpdate update =
-        options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
-    const bool by_bucket = options.early_step_in_backward || options.state_on_host;
-    const std::string bucket = by_bucket ? bucket_of(rules[i], options) : "";
-    const auto alike = std::find_if(groups.begin(), groups.end(), [&](const UpdateGroup& group) {
-      return group.update == update && group.bucket == bucket;
-    });
-    UpdateGroup& group =
-        alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}, {}, bucket}) : *alike;
+    const UpdateGroup alone = group_of_one(rules[i], placements[i], options);
+    const auto alike = std::find_if(groups.begin(), groups.end(),
+                                    [&](const UpdateGroup& group) { return group.takes(alone); });
+    UpdateGroup& group = alike == groups.end() ? groups.emplace_back(alone) : *alike;
     group.parameters.push_back(i);
     if (!options.rounding_seed) continue;
     const FlatShard& shard = placements[i].shard;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,15 @@ class SignatureBuilder {
   Range expert_biases() { return append(model_.expert_biases); }
   // Adds a tensor with the shape of each parameter: "exp_avg.layers.0.wq.weight".
   Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype) {
-    std::vector<StepInput> inputs = model_.parameters;
+    std::vector<std::size_t> all(model_.parameters.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return per_parameter(prefix, kind, dtype, all);
+  }
+  // The same for some parameters.
+  Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype,
+                      const std::vector<std::size_t>& some) {
+    std::vector<StepInput> inputs;
+    for (const std::size_t place : some) inputs.push_back(model_.parameters[place]);
     for (StepInput& input : inputs) {
       input.name = prefix + input.name;
       input.kind = kind;

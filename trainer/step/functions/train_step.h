@@ -74,8 +74,9 @@ struct TrainStepOptions {
   bool state_on_host = false;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   AdamWOptions optimizer;
-  // The update of a parameter, by name. Empty: `optimizer` for all, with the learning rate of the
-  // step.
+  std::optional<MuonUpdate> muon = std::nullopt;  // of the matrices of hidden layers; absent: AdamW or Adam
+  // The update of a parameter, by name; Muon's only applies to matrices of hidden layers. Empty:
+  // `optimizer` and `muon` for all, with the learning rate of the step.
   std::function<ParameterUpdate(const std::string&)> update_of = {};
   // The float8 options of a linear layer or of experts, by the name of the weight. Empty: no layer
   // uses float8.

@@ -9,6 +9,8 @@
 #include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "support/scope.h"
 #include "trainer/step/functions/load_balance.h"
 
@@ -19,8 +21,15 @@ using at::Tensor;
 OptimizerInputs::OptimizerInputs(SignatureBuilder& b, const StepContext& of, Range parameters)
     : parameters(parameters) {
   const ir::DType moments = to_ir(of.options.moment_dtype.value_or(of.options.state_dtype));
-  exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, moments);
-  exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, moments);
+  for (const UpdateGroup& group : of.update_groups) {
+    std::vector<std::size_t>& own = group.update.muon ? by_muon : by_adamw;
+    own.insert(own.end(), group.parameters.begin(), group.parameters.end());
+  }
+  std::ranges::sort(by_adamw);
+  std::ranges::sort(by_muon);
+  exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, moments, by_adamw);
+  exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, moments, by_adamw);
+  momentums = b.per_parameter("momentum.", ir::InputKind::optimizer, moments, by_muon);
   step = b.scalar("step", ir::InputKind::optimizer);
   halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.dtype_of_sums());
 }
@@ -29,11 +38,25 @@ void OptimizerInputs::updates(SignatureBuilder& b) const {
   b.updates(parameters);
   b.updates(exp_avgs);
   b.updates(exp_avg_sqs);
+  b.updates(momentums);
   b.update(step);
   b.update(halted);
 }
 
 namespace {
+
+// Returns the inputs of a range by parameter; undefined for parameters without one.
+Tensors by_parameter(const Range& range, const std::vector<std::size_t>& places, std::size_t parameters,
+                     const Tensors& inputs) {
+  Tensors all(parameters);
+  for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = inputs[range.begin + i];
+  return all;
+}
+// Writes the defined ones of `all` as the updates of a range.
+void write_updates(const Range& range, Tensors all, StepOutputs& outputs) {
+  std::erase_if(all, [](const Tensor& tensor) { return !tensor.defined(); });
+  outputs.update(range, all);
+}
 
 // Completes the totals of this rank's stages with zeros on the device of `like`.
 StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& like) {
@@ -92,14 +115,19 @@ void update_state(const StepContext& step, const OptimizerInputs& at_input, cons
     outputs.update(from.expert_biases, balanced.expert_biases);
   }
   ModuleScope scope("optimizer");
-  const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
-                             at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
+  const auto of = [&](const Range& range, const std::vector<std::size_t>& places) {
+    return by_parameter(range, places, at_input.parameters.count, inputs);
+  };
+  const OptimizerState state{at_input.parameters.of(inputs), of(at_input.exp_avgs, at_input.by_adamw),
+                             of(at_input.exp_avg_sqs, at_input.by_adamw),
+                             of(at_input.momentums, at_input.by_muon), inputs[at_input.step]};
   optimizer_update(state, from.gradients, inputs[at_input.learning_rate],
                    early ? at::ones_like(halted_before) : r.gradient_scale,
                    early ? halted_before : r.found_inf, step.update_groups);
   outputs.update(at_input.parameters, state.parameters);
-  outputs.update(at_input.exp_avgs, state.exp_avgs);
-  outputs.update(at_input.exp_avg_sqs, state.exp_avg_sqs);
+  write_updates(at_input.exp_avgs, state.exp_avgs, outputs);
+  write_updates(at_input.exp_avg_sqs, state.exp_avg_sqs, outputs);
+  write_updates(at_input.momentums, state.momentums, outputs);
   outputs.update(at_input.step, state.step);
 }
 

@@ -1,12 +1,16 @@
 // Ends a step: totals and norm over all ranks, clip, load balance, optimizer.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "trainer/step/functions/step_parts.h"
 
 namespace rondo {
 
 struct OptimizerInputs {
-  Range parameters, exp_avgs, exp_avg_sqs;
+  Range parameters, exp_avgs, exp_avg_sqs, momentums;
+  std::vector<std::size_t> by_adamw, by_muon;  // the parameters of the moments, and of the momentums
   std::size_t step, halted, learning_rate = 0;
 
   OptimizerInputs(SignatureBuilder& b, const StepContext& of, Range parameters);

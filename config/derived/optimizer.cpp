@@ -1,8 +1,11 @@
-#include "config/derived/early_step.h"
+#include "config/derived/optimizer.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "config/schema/parameter_groups.h"
 
 namespace rondo {
 
@@ -30,6 +33,28 @@ std::vector<BrokenRule> broken_early_step(const JobConfig& config, std::optional
       "parallelism.expert_overflow",
       "the early step cannot be undone when experts overflow; set parallelism.expert_overflow = \"drop\", "
       "or parallelism.expert_capacity_factor = 0");
+  return broken;
+}
+
+std::vector<BrokenRule> broken_muon(const JobConfig& config) {
+  const Optimizer& o = config.optimizer;
+  std::vector<BrokenRule> broken;
+  const auto require = [&](bool holds, std::vector<std::string> keys, const std::string& rule) {
+    if (!holds) broken.push_back({std::move(keys), rule});
+  };
+  const std::vector<ParameterGroup> groups = read_parameter_groups(o.parameter_groups);
+  const bool chooses = std::ranges::any_of(groups, &ParameterGroup::by_adamw);
+  if (o.name != OptimizerName::muon) {
+    require(!chooses, {"optimizer.parameter_groups", "optimizer.name"},
+            "optimizer=AdamW is for groups beside Muon; remove it, or set optimizer.name = \"Muon\"");
+    return broken;
+  }
+  require(!o.early_step_in_backward, {"optimizer.early_step_in_backward", "optimizer.name"},
+          "Muon shares the matrices of all layers among the ranks, after the backward; set "
+          "optimizer.early_step_in_backward = false, or optimizer.name = \"AdamW\"");
+  require(!config.training.enable_cpu_offload, {"training.enable_cpu_offload", "optimizer.name"},
+          "Muon updates the matrices of all layers together, and host memory holds the state of one layer at "
+          "a time; set training.enable_cpu_offload = false, or optimizer.name = \"AdamW\"");
   return broken;
 }
 
