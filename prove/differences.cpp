@@ -22,7 +22,7 @@ namespace {
 using Numbers = std::vector<double>;
 
 constexpr std::int64_t kMaxBytes = 1 << 24;  // of expert_load.jsonl
-const std::string kMoments = "optimizer/exp_avg.";
+const std::string kMoments = "optimizer/exp_avg.", kMomentums = "optimizer/momentum.";
 
 // Returns the content of expert_load.jsonl, one line per step; "" without experts.
 std::string expert_load_of(const std::filesystem::path& run) {
@@ -108,6 +108,9 @@ class Comparison {
  public:
   Comparison(const std::filesystem::path& one, const std::filesystem::path& other, const Compared& compared)
       : expected_(one), actual_(other), compared_(compared) {}
+
+  // Returns whether the checkpoint of one rank has a tensor.
+  bool has(const std::string& name) const { return expected_.manifest().find(name) != nullptr; }
 
   // Returns the relative difference of a tensor, which messages call `shown`. Both sides are first
   // multiplied by their factors. Describes a difference beyond the bound in `finding`, if that
@@ -225,13 +228,17 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
   compare_step(0);
 
   std::string gradient;
-  const double expected_factor = clip_of(expected[0], compared.max_norm) / (1 - compared.beta1),
-               actual_factor = clip_of(actual[0], compared.max_norm) / (1 - compared.beta1);
+  const double expected_clip = clip_of(expected[0], compared.max_norm),
+               actual_clip = clip_of(actual[0], compared.max_norm);
   Comparison first(saved(one, 1), saved(other, 1), compared);
-  for (auto name = compared.parameters.rbegin(); name != compared.parameters.rend(); ++name)
+  for (auto name = compared.parameters.rbegin(); name != compared.parameters.rend(); ++name) {
+    const bool by_muon = first.has(kMomentums + *name);
+    const double share = 1 - (by_muon ? compared.muon_momentum : compared.beta1);
     result.gradients =
-        std::max(result.gradients, first.compare(kMoments + *name, "gradient of " + *name, bounds.gradients,
-                                                 gradient, expected_factor, actual_factor));
+        std::max(result.gradients,
+                 first.compare((by_muon ? kMomentums : kMoments) + *name, "gradient of " + *name,
+                               bounds.gradients, gradient, expected_clip / share, actual_clip / share));
+  }
   add(gradient);
   if (expert_load_of(one) != expert_load_of(other))
     add("tokens were routed to other experts: expert_load.jsonl differs");

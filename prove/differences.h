@@ -2,8 +2,8 @@
 // written by any ranks.
 //
 // Gradients of the first step are derived from the optimizer's first moments after it, which are (1
-// - beta1) * gradient / clip (optimizer/exp_avg.*). So they are the gradients of the update: summed
-// over ranks and microbatches.
+// - beta1) * gradient / clip (optimizer/exp_avg.*; Muon's: optimizer/momentum.*). So they are the
+// gradients of the update: summed over ranks and microbatches.
 //
 // A relative difference is the largest difference of any element over the largest element of the
 // tensor. For a tensor that is nearly zero, the denominator is a hundredth of the largest element
@@ -39,6 +39,7 @@ struct Compared {
   double beta1 = 0.9, max_norm = 1;
   std::vector<std::pair<std::string, std::int64_t>>
       axes;  // e.g. {"tp", 2}; only axes with more than one rank
+  double muon_momentum = 0.95;
 };
 
 // Compares the run folder `other` with `one`. Throws Error(checkpoint or data) when either cannot

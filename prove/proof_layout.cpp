@@ -1,5 +1,5 @@
-// Lists the ways to train: for any layout, and for context parallelism and pipelines. The matrix
-// combines each way with some layouts; the random cases draw several at once.
+// The matrix combines each way to train (prove/ways.h) with some layouts; the random cases draw
+// several at once.
 #include "prove/proof_layout.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "config/derived/pipeline_layout.h"
 #include "config/schema/keys.h"
 #include "models/parts/model_spec.h"
+#include "prove/ways.h"
 #include "support/error.h"
 #include "support/flags/flag_values.h"
 #include "support/text/nearest.h"
@@ -34,78 +35,6 @@ std::int64_t ProofLayout::*member_of(const std::string& name) {
   for (std::size_t i = 0; i < std::size(kDegrees); ++i)
     if (name == axis_name(kDegrees[i].axis)) return kMembers[i];
   return name == kAccumulate ? &ProofLayout::microbatches : nullptr;
-}
-
-// Each element is one way to train: settings separated by blanks.
-using Ways = std::vector<std::string>;
-const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
-const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
-const std::string kSentTerms = "parallelism.expert_parallel_combine=alltoall";
-const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
-const std::string kSyncOnce = "parallelism.fsdp_gradient_sync=step";
-const std::string kPieces = "parallelism.enable_async_tensor_parallel=true compile.tensor_parallel_pieces=2";
-
-const Ways& ways_of_all() {
-  static const Ways list = {
-      "training.document_attention=true",
-      "compile.memory_policy=default",
-      "compile.memory_policy=eager",
-      "compile.memory_policy=full",
-      "compile.memory_policy=budget training.enable_cpu_offload=true",
-      "compile.memory_policy=min_cut",
-      "compile.memory_policy=sac_and_offload",
-      "compile.disable_passes=transformer_block_bucketing",
-      "compile.passes=deduplicate_unshard,auto_bucketing",
-      "compile.fsdp_buckets=layers.0+layers.1+norm",
-      "compile.enable_fsdp_ag_rs_overlap=true",
-      "compile.numerics=rounds",
-      "compile.numerics=rounds compile.loss_chunks=3",
-      "compile.passes=canonicalize",
-      "parallelism.fsdp_reshard_after_forward=always",
-      "parallelism.fsdp_reshard_after_forward=never",
-      "compile.executor=interpreter",
-      "compile.enable=false",
-      "compile.enable=false activation_checkpoint.mode=full",
-      "compile.enable=false activation_checkpoint.mode=selective",
-  };
-  return list;
-}
-
-// Ways for ranks that divide sequences.
-const Ways& ways_of_context() {
-  static const std::string documents = "training.document_attention=true";
-  static const Ways list = {documents,
-                            documents + " parallelism.context_parallel_load_balancer=documents",
-                            "parallelism.context_parallel_load_balancer=none",
-                            "compile.memory_policy=full",
-                            "compile.numerics=rounds",
-                            "compile.enable=false",
-                            kHeads + " " + documents,
-                            kHeads + " compile.memory_policy=full",
-                            kHeads + " compile.memory_policy=full compile.full_recompute_all_to_all=true",
-                            kHeads + " compile.enable=false"};
-  return list;
-}
-
-// Ways for pipelines.
-const Ways& ways_of_pipelines() {
-  static const std::string schedule = "parallelism.pipeline_parallel_schedule=";
-  static const Ways list = {
-      schedule + "GPipe",
-      schedule + "Interleaved1F1B",
-      schedule + "InterleavedZeroBubble",
-      schedule + "ZBVZeroBubble",
-      schedule + "DualPipeV",
-      "training.document_attention=true",
-      "compile.memory_policy=full",
-      "compile.numerics=rounds",
-      "compile.executor=interpreter",
-      "compile.enable=false",
-      schedule + "ZBVZeroBubble" + " compile.enable=false",
-      schedule + "ZBVZeroBubble" + " " + kSyncOnce,
-      schedule + "InterleavedZeroBubble" + " " + kSyncOnce + " compile.enable=false",
-  };
-  return list;
 }
 
 std::string read_layout(const std::string& text, ProofLayout& layout) {
@@ -316,7 +245,10 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
     if (layout.experts > 1) expert_layouts.push_back(layout);
     if (layout.experts > 1 && layout.settings.empty()) cases.push_back({{with(layout, kSentTerms)}});
   }
-  cross(ways_of_all(), small);
+  cross(ways_of(job), small);
+  if (job.optimizer.name != OptimizerName::muon)
+    for (const auto* with_muon : {&small, &context_layouts, &pipeline_layouts})
+      cross({kMuon, kMuon + " compile.enable=false", kMuon + " compile.numerics=rounds"}, *with_muon);
   cross(ways_of_context(), context_layouts);
   cross(ways_of_pipelines(), pipeline_layouts);
   std::vector<ProofLayout> microbatch_layouts = small;
@@ -346,6 +278,7 @@ std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_rank
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
   const std::vector<ProofLayout> degrees = all_degrees(job, most_ranks);
+  const Ways ways = ways_of(job);
   const auto draw = [&](bool documents) {
     ProofLayout layout = degrees[below(degrees.size())];
     if (layout.context > 1 && below(3) == 0 && has_layout(job, with(layout, kHeads)))
@@ -353,11 +286,11 @@ std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_rank
     if (layout.experts > 1 && below(2) == 0) layout = with(layout, kStandardExchange);
     if (layout.experts > 1 && below(3) == 0) layout = with(layout, kBounded);
     if (below(2) == 0) layout.microbatches = microbatches_of(layout);
-    if (documents) layout = with(layout, ways_of_all()[0]);
+    if (documents) layout = with(layout, ways[0]);
     // At most two ways, of different keys; an eager run combines with no other.
     std::vector<std::string> keys;
     for (int i = 0; i < 2; ++i) {
-      const std::string way = ways_of_all()[1 + below(ways_of_all().size() - 1)];
+      const std::string way = ways[1 + below(ways.size() - 1)];
       const bool eager = way.starts_with("compile.enable=");
       const std::string key = way.substr(0, way.find('='));
       if (std::find(keys.begin(), keys.end(), key) != keys.end() || (eager && i > 0)) continue;

@@ -104,6 +104,7 @@ Compared Prover::compared_with(const ProofCase& layout) const {
   for (const ParameterRule& rule : find_model_spec(job.model.name)->parameters(job.model.sizes))
     compared.parameters.push_back(rule.name);
   compared.beta1 = job.optimizer.beta1;
+  compared.muon_momentum = job.optimizer.muon_momentum;
   compared.max_norm = job.training.max_norm;
   const ProofLayout& first = layout.layouts[0];
   compared.axes = first.degrees();
