@@ -242,7 +242,7 @@ void log_styled(std::string_view text) {
 namespace {
 std::atomic<int> this_rank{0};
 }
-void log_info_of_all(std::string_view text) {
+void log_info_on_rank_0(std::string_view text) {
   if (this_rank == 0) log_info(text);
 }
 void set_log_rank(int rank) {

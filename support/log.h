@@ -21,7 +21,7 @@ void log(LogLevel level, std::string_view text);
 inline void log_info(std::string_view text) { log(LogLevel::info, text); }
 inline void log_warning(std::string_view text) { log(LogLevel::warning, text); }
 // Logs what every rank would log, on rank 0 alone.
-void log_info_of_all(std::string_view text);
+void log_info_on_rank_0(std::string_view text);
 inline void log_error(std::string_view text) { log(LogLevel::error, text); }
 
 // Logs a text that has only control sequences of this program, such as colours.

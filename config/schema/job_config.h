@@ -80,8 +80,7 @@ struct Training {
   std::int64_t steps = 10000;
   Precision dtype = Precision::float32;
   Precision mixed_precision_param = Precision::bfloat16, mixed_precision_reduce = Precision::float32;
-  bool enable_cpu_offload = false;
-  bool document_attention = false, shuffle = true;
+  bool enable_cpu_offload = false, document_attention = false, shuffle = true;
   std::int64_t num_prefetch_batches = 2;
   static const Fields& fields();
 };

@@ -137,7 +137,7 @@ void log_choice(const AttentionCase& attention_case) {
   const std::lock_guard lock(mutex);
   if (std::find(logged.begin(), logged.end(), attention_case) != logged.end()) return;
   logged.push_back(attention_case);
-  log_info_of_all(attention_kernel_in_words(attention_case));
+  log_info_on_rank_0(attention_kernel_in_words(attention_case));
 }
 
 // Takes the deterministic setting from LibTorch.

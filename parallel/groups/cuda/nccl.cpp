@@ -180,8 +180,7 @@ std::vector<std::string> slow_settings() {
   if (is_1("CUDA_DEVICE_MAX_CONNECTIONS"))
     slow.emplace_back(
         "CUDA_DEVICE_MAX_CONNECTIONS=1 gives the GPU the work of all streams in one queue, so that "
-        "collectives "
-        "may wait for products that they could run beside; unset it");
+        "collectives may wait for products that they could run beside; unset it");
   if (is_1("CUDA_LAUNCH_BLOCKING"))
     slow.emplace_back(
         "CUDA_LAUNCH_BLOCKING=1 makes the host wait for each kernel that is not recorded, and for the other "
