@@ -12,6 +12,7 @@
 #include <random>
 
 #include "launch/rendezvous/net.h"
+#include "support/stopwatch.h"
 #include "tests/launch/launcher_cost.h"
 #include "tests/launch/process.h"
 
