@@ -1,4 +1,4 @@
-"""Steps of Muon against torch.optim.Muon: python3 muon_parity.py RONDO [sample]. See parity.py.
+"""Steps of Muon against torch.optim.Muon: python3 muon_oracle.py RONDO [sample]. See parity.py.
 
 transformers computes the gradients, torch.optim.Muon updates the matrices of hidden layers, and torch.optim.AdamW all
 other parameters. Rondo trains from the same weights on the same tokens and exports what it has after one step or ten.
