@@ -37,9 +37,18 @@ int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
   return fits ? static_cast<int>(match) : -1;
 }
 
+// Returns whether an update views matrices [A, B, rows, columns] as one batch of matrices. A rank
+// then has some of the batch, whichever they are. Elsewhere a later gather would rely on their order.
+bool is_batch_of_update(const OnAxis& axis) {
+  const Sizes &from = axis.type(0).sizes, &to = axis.result(0).sizes;
+  return axis.node.phase == Phase::update && from.size() == 4 && to.size() == 3 &&
+         std::equal(from.begin() + 2, from.end(), to.begin() + 1);
+}
+
 // compiler/verify/infer_sharding.cpp restores the sizes of a flattened tensor.
 Placement view(const OnAxis& axis, std::size_t) {
   const Placement p = axis.operand(0);
+  if (p.kind == Kind::sharded && p.dim < 2 && is_batch_of_update(axis)) return moved(p, 0);
   if (const auto placement = placement_in_view(p, axis.type(0).sizes, axis.result(0).sizes))
     return *placement;
   throw Refused{fmt::format("dimension {} is sharded, but the view has no such dimension", p.dim)};
@@ -181,10 +190,6 @@ std::optional<Placement> placement_in_view(const Placement& p, const Sizes& from
     return dim != static_cast<std::size_t>(p.dim);
   });
   if (to.size() == 1 && p.dim > 0 && others_count) return Placement{Kind::inner, p.dim, p.repeated};
-  // [A, B, rows, columns] to [A * B, rows, columns]: some of the matrices, whichever they are.
-  if (from.size() == 4 && to.size() == 3 && p.dim < 2 &&
-      std::equal(from.begin() + 2, from.end(), to.begin() + 1))
-    return moved(p, 0);
   const int dim = dim_in_view(from, p.dim, to);
   return dim < 0 ? std::nullopt : std::optional(moved(p, dim));
 }

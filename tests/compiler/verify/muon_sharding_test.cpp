@@ -1,6 +1,7 @@
 // The types of sharding and the owners of what Muon updates: which graphs are accepted, and why
 // others are refused.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>
 
 #include "compiler/text/text.h"
@@ -9,6 +10,7 @@
 #include "support/error.h"
 
 using namespace rondo::ir;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -70,6 +72,15 @@ TEST_CASE("Muon's lists must be sharded alike, and its numbers be replicated") {
                    "b.weight is sharded as dp 0, but another tensor of its update as "));
   CHECK(is_refused(MuonStep{.number = "%8"}.text(), "a number of the update must be replicated"));
   CHECK(is_refused(MuonStep{.updates = ""}.text(), "one of its lists has no tensors"));
+}
+
+TEST_CASE("matrices that a rank has some of are one batch in an update, and not in a forward") {
+  const std::string head = "graph g\naxis dp 2\ngroup dp dp\nbatch %0: f32[2,2,3,5] x on dp 1\n",
+                    view = "  %1: f32[4,3,5] views %0 = aten.view.default(%0, [4, 3, 5])\n",
+                    end = "return\n  y = %1\n";
+  CHECK(sharding_comments(parse(head + "update\n" + view + end, "x.ir"))[1] == "dp 0");
+  CHECK_THROWS_WITH(verify(parse(head + "forward\n" + view + end, "x.ir"), "test"),
+                    ContainsSubstring("dimension 1 is sharded, but the view has no such dimension"));
 }
 
 TEST_CASE("the gradient norm must count the gradients of Muon's momentums, and no orthogonalized update") {
