@@ -35,7 +35,7 @@ TEST_CASE("a connection that fails between two steps ends the rank with 7 and do
   for (const char* passes : {"default", "cudagraph"}) DYNAMIC_SECTION(passes) {
       const StandInRun run;
       const ProgramResult ended =
-          run.run(2, kLlama, steps(50) + Words{std::string("--compile.passes=") + passes},
+          run.run(2, kLlama, steps(5000) + Words{std::string("--compile.passes=") + passes},
                   {"RONDO_STAND_IN_FAIL=ncclCommGetAsyncError:3:6", "RONDO_STAND_IN_RANK=1"});
       INFO(ended.output);
       CHECK(ended.exit_code == 7);
