@@ -9,8 +9,10 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/linspace.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -45,7 +47,7 @@ std::set<std::string> inputs_of(const SmallJob& job, const std::string& prefix) 
   return names;
 }
 
-// Returns the matrices of the graph's products in the update, by their sizes as text.
+// Returns the sizes of what the update exchanges.
 std::multiset<std::vector<std::int64_t>> exchanged(const ir::Graph& graph) {
   std::multiset<std::vector<std::int64_t>> sizes;
   for (const ir::Node& node : graph.nodes)
@@ -86,6 +88,17 @@ TEST_CASE("Newton-Schulz keeps the singular vectors and brings all singular valu
   CHECK(at::abs(values - at::diag_embed(diagonal)).max().item<double>() < 1e-10);
   CHECK(diagonal.min().item<double>() > 0.68);
   CHECK(diagonal.max().item<double>() < 1.14);
+}
+
+TEST_CASE("five iterations bring a singular value between 0.68 and 1.21 from 0.2 % of the norm on") {
+  constexpr std::int64_t kCount = 2000;
+  const Tensor values = at::exp(at::linspace(std::log(0.002), 0, kCount, at::kDouble));
+  const Tensor others = at::sqrt(1 - values * values);  // so that the norm is 1
+  const Tensor results =
+      orthogonalized(at::diag_embed(at::stack({values, others}, 1)), 5).select(1, 0).select(1, 0);
+  CHECK(results.min().item<double>() > 0.68);
+  CHECK(results.max().item<double>() < 1.21);
+  CHECK(results.max().item<double>() > 1.2);  // of values about 0.4 %
 }
 
 TEST_CASE("Newton-Schulz of zeros is zeros, also beside other matrices") {
