@@ -1,11 +1,13 @@
 #include "config/derived/optimizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "config/schema/parameter_groups.h"
+#include "models/parts/model_spec.h"
 
 namespace rondo {
 
@@ -48,6 +50,19 @@ std::vector<BrokenRule> broken_muon(const JobConfig& config) {
     require(!chooses, {"optimizer.parameter_groups", "optimizer.name"},
             "optimizer=AdamW is for groups beside Muon; remove it, or set optimizer.name = \"Muon\"");
     return broken;
+  }
+  if (const ModelSpec* const model = chooses ? find_model_spec(config.model.name) : nullptr) {
+    const std::vector<ParameterRule> parameters = model->parameters(config.model.sizes);
+    const auto has_matrix = [&](std::size_t group) {
+      return std::ranges::any_of(parameters, [&](const ParameterRule& rule) {
+        return rule.is_hidden_matrix() && group_of(groups, rule.name) == group;
+      });
+    };
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      require(!groups[i].by_adamw || has_matrix(i), {"optimizer.parameter_groups"},
+              fmt::format("\"{}\" has no matrix of a hidden layer, and AdamW updates all others anyway; "
+                          "remove optimizer=AdamW from it",
+                          fmt::join(groups[i].names, "+")));
   }
   require(!o.early_step_in_backward, {"optimizer.early_step_in_backward", "optimizer.name"},
           "Muon shares the matrices of all layers among the ranks, after the backward; set "

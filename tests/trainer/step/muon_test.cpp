@@ -276,6 +276,12 @@ TEST_CASE("what Muon does not do is refused with what to do instead") {
              ContainsSubstring("remove it, or set optimizer.name = \"Muon\""));
   CHECK_THAT(problem_of({kMuon, "--optimizer.parameter_groups=*.wk: optimizer=Muon"}),
              ContainsSubstring("or optimizer=AdamW, but"));
+  const std::string of_norms = "--optimizer.parameter_groups=*norm*+output: weight_decay=0";
+  CHECK(problem_of({kMuon, of_norms}).empty());
+  CHECK_THAT(
+      problem_of({kMuon, of_norms + " optimizer=AdamW"}),
+      ContainsSubstring("\"*norm*+output\" has no matrix of a hidden layer, and AdamW updates all others "
+                        "anyway; remove optimizer=AdamW from it"));
 }
 
 }  // namespace rondo
