@@ -76,8 +76,7 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf,
                rounding});
   if (number(found_inf) != 0) return;
-  Tensors contiguous;
-  for (const Tensor& gradient : gradients) contiguous.push_back(gradient.contiguous());
+  const Tensors contiguous = contiguous_of(gradients);
   const std::vector<TensorChunk> chunks = tensor_chunks(parameters, kChunk);
   for_each_chunk_of(chunks, [&](std::size_t i) {
     const TensorChunk& chunk = chunks[i];
@@ -114,12 +113,7 @@ AdamWResults adamw_of_copies(TensorList parameters, TensorList exp_avgs, TensorL
                              const Tensor& gradient_scale, const Tensor& found_inf, double beta1,
                              double beta2, double eps, double weight_decay, bool decoupled_weight_decay,
                              at::IntArrayRef rounding) {
-  const auto copies = [](TensorList list) {
-    Tensors made;
-    for (const Tensor& tensor : list) made.push_back(tensor.clone());
-    return made;
-  };
-  AdamWResults results{copies(parameters), copies(exp_avgs), copies(exp_avg_sqs)};
+  AdamWResults results{clones_of(parameters), clones_of(exp_avgs), clones_of(exp_avg_sqs)};
   adamw_({std::get<0>(results), std::get<1>(results), std::get<2>(results), gradients, step, learning_rate,
           gradient_scale, found_inf, rounding},
          {decoupled_weight_decay, beta1, beta2, eps, weight_decay});

@@ -35,4 +35,16 @@ void for_each_chunk_of(const std::vector<TensorChunk>& chunks, const F& f) {
   });
 }
 
+// Returns the tensors with contiguous memory, which is theirs where it is contiguous already.
+inline std::vector<at::Tensor> contiguous_of(at::TensorList tensors) {
+  std::vector<at::Tensor> contiguous;
+  for (const at::Tensor& tensor : tensors) contiguous.push_back(tensor.contiguous());
+  return contiguous;
+}
+inline std::vector<at::Tensor> clones_of(at::TensorList tensors) {
+  std::vector<at::Tensor> clones;
+  for (const at::Tensor& tensor : tensors) clones.push_back(tensor.clone());
+  return clones;
+}
+
 }  // namespace rondo

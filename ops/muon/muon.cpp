@@ -80,17 +80,6 @@ void with_dtype_beside(T, const Tensor& tensor, const F& f) {
     tensor.scalar_type() == at::kBFloat16 ? f(at::BFloat16()) : f(float());
 }
 
-Tensors contiguous_of(TensorList list) {
-  Tensors contiguous;
-  for (const Tensor& tensor : list) contiguous.push_back(tensor.contiguous());
-  return contiguous;
-}
-Tensors clones_of(TensorList list) {
-  Tensors clones;
-  for (const Tensor& tensor : list) clones.push_back(tensor.clone());
-  return clones;
-}
-
 Tensors muon_momentum_cpu_(TensorList momentums, TensorList gradients, const Tensor& gradient_scale,
                            const Tensor& found_inf, const Tensor& step, at::IntArrayRef rounding,
                            double momentum, bool nesterov, at::ScalarType dtype) {

@@ -45,8 +45,7 @@ double sum_of_chunk(const at::Tensor& x, const TensorChunk& chunk) {
 
 at::Tensor sums_of_squares_cpu(at::TensorList tensors) {
   const at::Tensor sums = sums_of_squares_result(tensors);
-  std::vector<at::Tensor> contiguous;
-  for (const at::Tensor& x : tensors) contiguous.push_back(x.contiguous());
+  const std::vector<at::Tensor> contiguous = contiguous_of(tensors);
   const std::vector<TensorChunk> chunks = tensor_chunks(contiguous, kChunk);
   std::vector<double> of_chunks(chunks.size());
   for_each_chunk_of(
