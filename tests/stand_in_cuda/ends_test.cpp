@@ -171,6 +171,16 @@ TEST_CASE("settings that break groups, recordings or the allocator are refused a
     }
 }
 
+TEST_CASE("a setting that is empty is not set") {
+  const StandInRun run;
+  const ProgramResult trained =
+      run.run(2, kLlama, steps(3), {"NCCL_GRAPH_REGISTER=", "NCCL_GRAPH_MIXING_SUPPORT="});
+  INFO(trained.output);
+  CHECK(trained.exit_code == 0);
+  CHECK_THAT(trained.output,
+             ContainsSubstring("recorded collectives: NCCL_GRAPH_REGISTER=0, NCCL_GRAPH_MIXING_SUPPORT=0, "));
+}
+
 TEST_CASE("a recording that never ends ends the run with 7 and is named") {
   const StandInRun run;
   const ProgramResult ended =

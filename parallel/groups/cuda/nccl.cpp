@@ -30,8 +30,12 @@
 namespace rondo {
 namespace {
 
-// Sets a variable of LibTorch, which reads it once, at the first group.
-void set_unless_set(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
+// Sets a variable of LibTorch or NCCL that is unset, or empty: NCCL takes its default for an empty
+// one.
+void set_unless_set(const char* name, const char* value) {
+  const char* given = std::getenv(name);
+  setenv(name, value, /*overwrite=*/given == nullptr || *given == '\0');
+}
 
 // Throws Error(environment) if the variable is set, and not to 0.
 void refuse_set(const char* name, const std::string& with) {
@@ -156,10 +160,10 @@ std::string prepare_nccl(std::size_t recorded_groups) {
         ExitCode::environment,
         "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
         "may move; remove it, or remove cudagraph from compile.passes");
-  std::string settings = "NCCL_GRAPH_REGISTER=0";
-  for (const char* name : {"NCCL_GRAPH_MIXING_SUPPORT", "NCCL_LAUNCH_ORDER_IMPLICIT"})
-    if (const char* value = std::getenv(name)) settings += fmt::format(", {}={}", name, value);
-  return settings + ", no expandable segments";
+  std::string settings;
+  for (const char* name : {"NCCL_GRAPH_REGISTER", "NCCL_GRAPH_MIXING_SUPPORT", "NCCL_LAUNCH_ORDER_IMPLICIT"})
+    if (const char* value = std::getenv(name)) settings += fmt::format("{}={}, ", name, value);
+  return settings + "no expandable segments";
 }
 
 std::vector<std::string> nccl_settings() {
