@@ -38,7 +38,7 @@ int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
 }
 
 // Returns whether an update views matrices [A, B, rows, columns] as one batch of matrices. A rank
-// then has some of the batch, whichever they are. Elsewhere a later gather would rely on their order.
+// then has some of the batch, whichever they are. Elsewhere a later gather would rely on the order.
 bool is_batch_of_update(const OnAxis& axis) {
   const Sizes &from = axis.type(0).sizes, &to = axis.result(0).sizes;
   return axis.node.phase == Phase::update && from.size() == 4 && to.size() == 3 &&
