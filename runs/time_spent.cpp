@@ -71,9 +71,10 @@ std::optional<TimeSpent> time_spent(const RunRecord& run) {
                             {"saving", events.saving_s()},
                             {"validating", events.validating_s()},
                             {"waiting for data", waiting_s}}};
-  double other_s = time.total_s - time.training_s;
-  for (const TimeSpent::Part& part : time.losses) other_s -= part.seconds;
-  time.losses.push_back({"other", other_s});
+  double parts_s = time.training_s;
+  for (const TimeSpent::Part& part : time.losses) parts_s += part.seconds;
+  time.total_s = std::max(time.total_s, parts_s);  // where a clock went back, the parts are the whole
+  time.losses.push_back({"other", time.total_s - parts_s});
   std::erase_if(time.losses, [](const TimeSpent::Part& part) { return part.seconds <= 0; });
   std::ranges::stable_sort(time.losses, std::greater(), &TimeSpent::Part::seconds);
   return time;

@@ -35,7 +35,9 @@ struct TimeSpent {
     double seconds;
   };
   int starts = 0;
-  double total_s = 0;        // from the first start to the end, or to the last line of a run that trains
+  // From the first start to the end, or to the last line of a run that trains; at least the sum of
+  // the parts, which steady clocks measured.
+  double total_s = 0;
   double training_s = 0;     // in the steps of metrics.jsonl, without their waits for data
   std::vector<Part> losses;  // all other time, the longest first; each part is positive
 

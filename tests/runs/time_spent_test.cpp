@@ -83,6 +83,17 @@ TEST_CASE("a run that trains has spent the time until its last line") {
   CHECK(time_spent(read_record(scratch / "run")).value().total_s == 12 * 60);
 }
 
+TEST_CASE("where a clock went back within a run, goodput is at most 1 and the parts are the whole") {
+  const Scratch scratch;
+  write_three_starts(scratch / "run");
+  write_text(scratch / "run/exit.json", R"({"exit_code": 0, "ended_at": "2026-01-31T12:00:05.000Z"})");
+  const TimeSpent time = time_spent(read_record(scratch / "run")).value();
+  double sum = time.training_s;
+  for (const TimeSpent::Part& loss : time.losses) sum += loss.seconds;
+  CHECK_THAT(sum, WithinAbs(time.total_s, 1e-9));
+  CHECK(time.goodput() < 1);
+}
+
 TEST_CASE("a run that does not say when it began has no goodput, and hostile events have no effect") {
   const Scratch scratch;
   write_run(scratch / "run", steps(1, 3));
