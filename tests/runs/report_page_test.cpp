@@ -199,10 +199,17 @@ TEST_CASE("runs as text have plots of what changes, and the name of each run") {
   CHECK_THAT(text, !ContainsSubstring("Learning rate"));  // the same in all steps
 }
 
-TEST_CASE("a browser runs the page's script to its end") {
+TEST_CASE("a browser runs the page's script to its end, and a loss of time has one colour in all runs") {
   const std::optional<std::string> program = browser();
   if (!program) SKIP("no chromium and no google-chrome is installed");
   const TwoFolders folders;
+  write_text(folders.scratch / "eager/outputs/events.jsonl",  // more time is starting than other
+             R"({"time":"2026-01-31T12:00:00.000Z","event":"start","seconds":0})"
+             "\n"
+             R"({"time":"2026-01-31T12:00:50.000Z","event":"training","step":1,"seconds":50})"
+             "\n");
+  write_text(folders.scratch / "eager/outputs/exit.json",
+             R"({"exit_code": 8, "ended_at": "2026-01-31T12:01:00.000Z"})");
   write_text(folders.scratch / "page.html", report_page(folders.read()));
   const ProgramResult shown =
       run_program({*program, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
@@ -212,6 +219,12 @@ TEST_CASE("a browser runs the page's script to its end") {
   if (shown.output.find("<body") == std::string::npos) SKIP(*program + " does not start here");
   INFO(shown.output.substr(0, 2000));
   CHECK_THAT(shown.output, ContainsSubstring("<body data-drawn=\"8\">"));  // the number of charts
+  const std::regex other(R"(background: (var\(--c\d+\));"></i>other )");
+  std::vector<std::string> hues;
+  for (std::sregex_iterator at(shown.output.begin(), shown.output.end(), other), end; at != end; ++at)
+    hues.push_back((*at)[1]);
+  REQUIRE(hues.size() == 2);
+  CHECK(hues[0] == hues[1]);
 }
 
 }  // namespace rondo
