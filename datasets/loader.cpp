@@ -159,13 +159,6 @@ class SampleReader {
   std::deque<SampleStream> streams_;
 };
 
-void log_skips(const std::vector<SampleRange>& skips) {
-  std::vector<std::string> ranges;
-  for (const SampleRange& range : skips)
-    ranges.push_back(fmt::format("{} to {}", range.first, range.end - 1));
-  log_info(fmt::format("data: samples {} are left out", fmt::join(ranges, ", ")));
-}
-
 void log_sources(const DataSummary& summary) {
   for (const DataSummary::Source& source : summary.sources)
     log_info(fmt::format(
@@ -190,7 +183,6 @@ class DataLoader::Impl {
         content_(samples_.content()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
       log_sources(summary_);
-    if (!options_.skips.empty() && options_.dp_rank == 0) log_skips(options_.skips);
   }
 
   StepBatch next() {
@@ -206,14 +198,33 @@ class DataLoader::Impl {
     failure_ = nullptr;
     step_ = step;
     before_step_0_ = 0;
+    restored_sample_ = 0;
   }
 
   void restore(const DataState& saved) {
     check_same_data(saved, state());
     seek(saved.step);
-    if (!options_.skips.empty() && options_.dp_rank == 0)
-      log_info(fmt::format("data: goes on with sample {}", saved.sample));
+    restored_sample_ = saved.sample;
     before_step_0_ = skips_.kept_before(saved.sample) - saved.step * global_batch_;
+  }
+
+  void log_skips() const {
+    if (options_.skips.empty() || options_.dp_rank != 0) return;
+    std::vector<std::string> ahead, behind;
+    const auto add = [](std::vector<std::string>& to, std::int64_t first, std::int64_t end) {
+      if (first < end) to.push_back(fmt::format("{} to {}", first, end - 1));
+    };
+    for (const SampleRange& range : skips_.ranges()) {
+      add(behind, range.first, std::min(range.end, restored_sample_));
+      add(ahead, std::max(range.first, restored_sample_), range.end);
+    }
+    if (!ahead.empty()) log_info(fmt::format("data: samples {} are left out", fmt::join(ahead, ", ")));
+    if (!behind.empty())
+      log_info(
+          fmt::format("data: training.skip_data_of_steps has no effect on samples {}: the checkpoint read "
+                      "them or left them out; checkpoint.load_step goes back to an earlier one",
+                      fmt::join(behind, ", ")));
+    if (step_ > 0) log_info(fmt::format("data: goes on with sample {}", state().sample));
   }
 
   DataState state() const {
@@ -350,6 +361,7 @@ class DataLoader::Impl {
   const bool shuffle_;
   const std::int64_t global_batch_;
   // Kept samples before step 0; not 0 when the global batch or the skips changed on resume.
+  std::int64_t restored_sample_ = 0;
   std::int64_t before_step_0_ = 0;
   const SampleSkips skips_;
   // The next three members are used by the thread that makes steps.
@@ -378,5 +390,6 @@ DataState DataLoader::state() const { return impl_->state(); }
 const DataSummary& DataLoader::summary() const { return impl_->summary(); }
 
 void DataLoader::restore(const DataState& saved) { impl_->restore(saved); }
+void DataLoader::log_skips() const { impl_->log_skips(); }
 
 }  // namespace rondo

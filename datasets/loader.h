@@ -149,6 +149,8 @@ class DataLoader {
   DataState state() const;
   // Calls check_same_data, then seeks to the state's step.
   void restore(const DataState& state);
+  // Logs which samples are left out from here on, and which ranges lie before this place.
+  void log_skips() const;
 
   const DataSummary& summary() const;
 

@@ -17,13 +17,15 @@ class SampleSkips {
   // REQUIRES: 0 <= first <= end. Ranges may overlap, in any order.
   explicit SampleSkips(std::vector<SampleRange> ranges);
 
+  // Returns them ascending and disjoint.
+  const std::vector<SampleRange>& ranges() const { return ranges_; }
   // Returns the global number of kept sample `kept`.
   std::int64_t sample_of(std::int64_t kept) const;
   // Returns the number of kept samples before a global sample.
   std::int64_t kept_before(std::int64_t sample) const;
 
  private:
-  std::vector<SampleRange> ranges_;  // ascending and disjoint
+  std::vector<SampleRange> ranges_;
 };
 
 }  // namespace rondo

@@ -55,12 +55,13 @@ bool Saves::accept_start() {
 void Saves::restore() {
   TrainingProgress& progress = run_.progress;
   progress.data = run_.data->state();
-  const auto log_schedule = [&](const std::optional<RatesOfSaved>& saved) {
+  const auto log_data_and_schedule = [&](const std::optional<RatesOfSaved>& saved) {
+    run_.data->log_skips();
     telemetry_(&Report::log_schedule, ScheduleStart{progress.step, progress.schedule_step, saved},
                weight_decay_text(run_.config, *run_.model));
   };
   const Checkpoint& c = run_.config.checkpoint;
-  if (!c.enable) return log_schedule({});
+  if (!c.enable) return log_data_and_schedule({});
   const std::filesystem::path root = checkpoint_root(run_.config);
   const Stopwatch reading;
   const Restored restored = rondo::restore(request(), start_, run_.state->parts(), *run_.groups);
@@ -72,7 +73,7 @@ void Saves::restore() {
     telemetry_.info(
         (c.initial_load_model_only ? "starts from the weights of " : "starts from the full state of ") +
         restored.from.string());
-  log_schedule(restored.rates);
+  log_data_and_schedule(restored.rates);
   if (c.load_only) return;
   if (restored.went_back) set_aside_newer(root);
   const bool writes = run_.layout.mesh.coordinate(run_.groups->rank(), Axis::dp_replicate) == 0;
