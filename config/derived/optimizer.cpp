@@ -70,7 +70,23 @@ std::vector<BrokenRule> broken_muon(const JobConfig& config) {
   require(!config.training.enable_cpu_offload, {"training.enable_cpu_offload", "optimizer.name"},
           "Muon updates the matrices of all layers together, and host memory holds the state of one layer at "
           "a time; set training.enable_cpu_offload = false, or optimizer.name = \"AdamW\"");
+  require(!chooses || !matrices_of_muon(o, config.model).empty(),
+          {"optimizer.parameter_groups", "optimizer.name"},
+          "optimizer=AdamW leaves Muon no matrix; name fewer, or set optimizer.name = \"AdamW\"");
   return broken;
+}
+
+std::vector<std::string> matrices_of_muon(const Optimizer& optimizer, const Model& model) {
+  std::vector<std::string> names;
+  const ModelSpec* const spec = find_model_spec(model.name);
+  if (optimizer.name != OptimizerName::muon || spec == nullptr) return names;
+  const std::vector<ParameterGroup> groups = read_parameter_groups(optimizer.parameter_groups);
+  for (const ParameterRule& rule : spec->parameters(model.sizes)) {
+    const std::size_t group = group_of(groups, rule.name);
+    if (rule.is_hidden_matrix() && (group == groups.size() || !groups[group].by_adamw))
+      names.push_back(rule.name);
+  }
+  return names;
 }
 
 }  // namespace rondo

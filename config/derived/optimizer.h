@@ -1,8 +1,9 @@
-// Checks the keys of the optimizer against other keys.
+// Checks the keys of the optimizer against other keys, and says which parameters Muon updates.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/derived/divisibility.h"
@@ -15,5 +16,7 @@ namespace rondo {
 std::vector<BrokenRule> broken_early_step(const JobConfig& config, std::optional<std::int64_t> microbatches);
 // Returns the rules that Muon breaks, or that another optimizer with settings for Muon breaks.
 std::vector<BrokenRule> broken_muon(const JobConfig& config);
+// Returns the names of the parameters that Muon updates; empty if another optimizer does.
+std::vector<std::string> matrices_of_muon(const Optimizer& optimizer, const Model& model);
 
 }  // namespace rondo

@@ -64,7 +64,8 @@ const Fields& Optimizer::fields() {
       field(
           "parameter_groups", &Optimizer::parameter_groups,
           "parameters with settings of their own, such as *norm*+tok_embeddings: weight_decay=0 "
-          "lr_factor=0.5; names as in compile.fsdp_buckets; the first entry that matches a parameter applies",
+          "lr_factor=0.5, or beside Muon *.wk: optimizer=AdamW; names as in compile.fsdp_buckets; the first "
+          "entry that matches a parameter applies",
           {.check = groups_of_parameters}),
       field("implementation", &Optimizer::implementation,
             "the update is part of the graph for every value; fused_opt_states_bf16: moments in bfloat16 "

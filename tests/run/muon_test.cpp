@@ -49,7 +49,9 @@ TEST_CASE(
   const Place place;
   const Words flags =
       kMuon + Words{"--training.dtype=bfloat16", "--checkpoint.enable=true", "--checkpoint.interval=2"};
-  place.play(2, "straight", flags);
+  const ProgramResult straight = place.play(2, "straight", flags);
+  CHECK_THAT(straight.output,
+             ContainsSubstring("0.1 on 21 tensors; Muon on 14 tensors, AdamW on the others"));
   place.play(2, "run", flags + steps(2));
   const auto refused = [&](const std::string& flag, const std::string& why) {
     const ProgramResult run = rondo(place.launch(2, "run", flags + Words{flag}));

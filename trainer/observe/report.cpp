@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "config/derived/float8.h"
+#include "config/derived/optimizer.h"
 #include "config/derived/paths.h"
 #include "config/dump.h"
 #include "runs/metrics/flops.h"
@@ -256,7 +257,9 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from, doubl
 }
 
 void Report::log_schedule(const ScheduleStart& start, const std::string& weight_decay) {
-  log_line(learning_rate_line(config_, start) + "; weight decay: " + weight_decay);
+  const std::size_t by_muon = matrices_of_muon(config_.optimizer, config_.model).size();
+  log_line(learning_rate_line(config_, start) + "; weight decay: " + weight_decay +
+           (by_muon == 0 ? "" : fmt::format("; Muon on {} tensors, AdamW on the others", by_muon)));
   for (const std::string& warning : learning_rate_warnings(config_, start)) log_warning(warning);
 }
 

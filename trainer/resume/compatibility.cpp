@@ -12,7 +12,7 @@
 
 #include "config/derived/batch.h"
 #include "config/derived/dtypes.h"
-#include "config/schema/parameter_groups.h"
+#include "config/derived/optimizer.h"
 #include "config/setting_changes.h"
 #include "config/sizes.h"
 #include "models/parts/model_spec.h"
@@ -122,20 +122,6 @@ std::string keeping_flags(std::int64_t sequences, std::int64_t local, std::int64
                      smaller == local ? "" : fmt::format(" --training.local_batch_size={}", smaller));
 }
 
-// Returns the parameters that Muon updates.
-std::vector<std::string> parameters_of_muon(const Optimizer& optimizer, const Model& model) {
-  std::vector<std::string> names;
-  const ModelSpec* const spec = find_model_spec(model.name);
-  if (optimizer.name != OptimizerName::muon || spec == nullptr) return names;
-  const std::vector<ParameterGroup> groups = read_parameter_groups(optimizer.parameter_groups);
-  for (const ParameterRule& rule : spec->parameters(model.sizes)) {
-    const std::size_t group = group_of(groups, rule.name);
-    if (rule.is_hidden_matrix() && (group == groups.size() || !groups[group].by_adamw))
-      names.push_back(rule.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where) {
@@ -166,7 +152,7 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
     const std::vector<std::string> before = config_of_settings(manifest.settings).optimizer.parameter_groups;
     Optimizer saved = config.optimizer;
     saved.parameter_groups = before;
-    if (parameters_of_muon(saved, config.model) != parameters_of_muon(config.optimizer, config.model))
+    if (matrices_of_muon(saved, config.model) != matrices_of_muon(config.optimizer, config.model))
       throw Misfit(fmt::format(
           "{} holds the moments of another optimizer for some matrices; set optimizer.parameter_groups = {} "
           "(here {}){}",

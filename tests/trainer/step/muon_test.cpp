@@ -282,6 +282,8 @@ TEST_CASE("what Muon does not do is refused with what to do instead") {
       problem_of({kMuon, of_norms + " optimizer=AdamW"}),
       ContainsSubstring("\"*norm*+output\" has no matrix of a hidden layer, and AdamW updates all others "
                         "anyway; remove optimizer=AdamW from it"));
+  CHECK_THAT(problem_of({kMuon, "--optimizer.parameter_groups=layers.*: optimizer=AdamW"}),
+             ContainsSubstring("leaves Muon no matrix; name fewer, or set optimizer.name = \"AdamW\""));
 }
 
 }  // namespace rondo
