@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +20,7 @@
 #include "support/error.h"
 #include "support/files/append_file.h"
 #include "support/files/atomic_file.h"
+#include "support/files/file.h"
 #include "support/files/folder_lock.h"
 #include "support/stopwatch.h"
 #include "support/text/utc_time.h"
@@ -86,12 +86,6 @@ double time_of(const Json& extra) {
   if (field == extra.end()) return 0;
   if (field->is_number()) return field->get<double>();
   return field->is_string() ? std::strtod(field->get_ref<const std::string&>().c_str(), nullptr) : 0;
-}
-
-double modified_s(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return -1;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
 }
 
 double clock_s(clockid_t clock) {

@@ -3,6 +3,7 @@
 #include "runs/follow_run.h"
 
 #include "support/error.h"
+#include "support/files/file.h"
 #include "support/files/file_lines.h"
 
 namespace rondo {
@@ -50,7 +51,7 @@ const RunRecord& RunFollower::look() {
     return look();
   }
   record_.exit = json_object_in(folder_ / "exit.json");
-  record_.last_written_s = written_s(metrics_.file);
+  record_.last_written_s = modified_s(metrics_.file);
   return record_;
 }
 

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <deque>
 #include <functional>
 
+#include "support/files/file.h"
 #include "support/files/file_lines.h"
 #include "support/machine/machine.h"
 #include "support/printable.h"
@@ -139,12 +139,6 @@ double repeated_seconds(const fs::path& folder) {
   return seconds;
 }
 
-double written_s(const fs::path& file) {
-  std::error_code missing;
-  const auto written = std::chrono::file_clock::to_sys(fs::last_write_time(file, missing));
-  return missing ? 0 : std::chrono::duration<double>(written.time_since_epoch()).count();
-}
-
 RunRecord read_record(const fs::path& folder) {
   RunRecord record{.log = read_run(folder, CutLine::left_out),
                    .events = {},
@@ -153,7 +147,7 @@ RunRecord read_record(const fs::path& folder) {
                    .exit = json_object_in(folder / "exit.json")};
   for_each_line(folder / "events.jsonl", [&](std::string_view line) { record.add_event(line); });
   record.repeated_s = repeated_seconds(folder);
-  record.last_written_s = written_s(folder / "metrics.jsonl");
+  record.last_written_s = modified_s(folder / "metrics.jsonl");
   return record;
 }
 

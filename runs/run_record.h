@@ -55,8 +55,6 @@ std::string text_of_json(const nlohmann::ordered_json& value);
 
 // Returns the seconds of the steps in metrics.superseded.jsonl; 0 without the file.
 double repeated_seconds(const std::filesystem::path& folder);
-// Returns when the file was written, in seconds since the epoch; 0 without it.
-double written_s(const std::filesystem::path& file);
 
 // Reads a run folder. Throws as read_run.
 RunRecord read_record(const std::filesystem::path& folder);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -148,19 +149,20 @@ ordered_json exit_of(const fs::path& folder) {
   return json_or_discarded<ordered_json>(read_file(folder / "exit.json", kMaxSmallFileBytes, FileUse::run));
 }
 
+// Returns when the files were last written, as utc_text; "" without them.
+std::string last_line_at(const fs::path& folder) {
+  const double last_s = std::max(modified_s(folder / "events.jsonl"), modified_s(folder / "metrics.jsonl"));
+  return last_s > 0 ? utc_text(last_s) : "";
+}
+
 // Returns when the run of these files ended or, if it was killed, wrote its last line; "" if there
 // is none.
 std::string when_it_ended(const fs::path& folder) {
   try {
     return exit_of(folder).at("ended_at").get<std::string>();
   } catch (const std::exception&) {
+    return last_line_at(folder);
   }
-  double last_s = 0;
-  for (const char* name : {"events.jsonl", "metrics.jsonl"})
-    if (struct stat facts{}; ::stat((folder / name).c_str(), &facts) == 0)
-      last_s = std::max(last_s, static_cast<double>(facts.st_mtim.tv_sec) +
-                                    1e-9 * static_cast<double>(facts.st_mtim.tv_nsec));
-  return last_s > 0 ? utc_text(last_s) : "";
 }
 
 // Describes the end of the run. An invalid exit.json counts as missing.
@@ -171,7 +173,7 @@ std::string how_it_ended(const fs::path& folder) {
                        exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
   } catch (const std::exception&) {
   }
-  const std::string last = when_it_ended(folder);
+  const std::string last = last_line_at(folder);
   return "was killed, or its machine went down: it left no exit.json" +
          (last.empty() ? "" : "; its last line is of " + last);
 }

@@ -132,6 +132,12 @@ std::string read_file(const fs::path& path, std::int64_t max_bytes, FileUse use)
   return text;
 }
 
+double modified_s(const fs::path& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return 0;
+  return static_cast<double>(facts.st_mtim.tv_sec) + 1e-9 * static_cast<double>(facts.st_mtim.tv_nsec);
+}
+
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
 
 void sync_folder(const fs::path& folder, FileUse use) {

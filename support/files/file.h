@@ -62,6 +62,9 @@ class File {
 // Reads a whole file of at most `max_bytes` bytes. A larger file is an Error.
 std::string read_file(const std::filesystem::path& path, std::int64_t max_bytes, FileUse use);
 
+// Returns when a file was last written, in seconds since the epoch; 0 if it cannot be found.
+double modified_s(const std::filesystem::path& path);
+
 // Returns the folder of a path: "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
