@@ -28,9 +28,10 @@ std::optional<double> time_at(const ordered_json& object, const char* key) {
                                                : std::nullopt;
 }
 
-double sum_of(const StepSeries& steps, std::string_view quantity) {
+double sum_of(const StepSeries& steps, std::string_view name) {
+  const std::size_t quantity = quantity_named(name);
   double sum = 0;
-  for (const LineGroup& group : steps.groups()) sum += group.extents[quantity_named(quantity)].sum;
+  for (const LineGroup& group : steps.groups()) sum += group.extents[quantity].sum;
   return sum;
 }
 
