@@ -361,8 +361,8 @@ class DataLoader::Impl {
   const bool shuffle_;
   const std::int64_t global_batch_;
   // Kept samples before step 0; not 0 when the global batch or the skips changed on resume.
-  std::int64_t restored_sample_ = 0;
   std::int64_t before_step_0_ = 0;
+  std::int64_t restored_sample_ = 0;  // DataState::sample that this run resumes from
   const SampleSkips skips_;
   // The next three members are used by the thread that makes steps.
   SampleReader samples_;

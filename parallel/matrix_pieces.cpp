@@ -96,7 +96,8 @@ Tensor whole_matrices(const Tensors& shards, const MatrixPieces& p) {
   if (std::ssize(shards) < ranks * of_rank)
     list.resize(static_cast<std::size_t>(ranks * of_rank), shards[0].new_zeros({p.stored}));
   const Tensor rows = stacked(list);
-  // A view that adds a dimension of one element would not say which one is divided.
+  // From a view to [ranks, 1, stored] the types of sharding could not tell which dimension is
+  // divided.
   const Tensor pieces_RKS = of_rank == 1 ? rows.unsqueeze(1) : rows.view({ranks, of_rank, p.stored});
   const Tensors of_holder = all_to_all(pieces_RKS, p.holders).unbind(0);
   const Part part(p, of_rank);

@@ -46,10 +46,12 @@ struct MatrixPieces {
 // is divided by rows, or by a cut along dimension 0, into stacks of different ranks.
 MatrixPieces matrix_pieces(const FlatShard& shard, const AxisGroup& holders, int dim, std::int64_t blocks);
 
-// Returns the matrices of this rank [N, rows, columns], of M shards [stored] with equal pieces.
-// N = k * blocks * matrices. Collective.
+// Exchanges this rank's shards of M parameters, [stored] each and with equal pieces, for the whole
+// matrices that it owns. Returns these, [N, rows, columns] with N = k * blocks * matrices.
+// Collective.
 at::Tensor whole_matrices(const std::vector<at::Tensor>& shards, const MatrixPieces& pieces);
-// Returns the M shards of matrices like those of whole_matrices. Collective.
+// Undoes whole_matrices: returns this rank's M shards of the matrices, which other ranks own, too.
+// Collective.
 std::vector<at::Tensor> shards_of_matrices(const at::Tensor& matrices, std::int64_t shards,
                                            const MatrixPieces& pieces);
 

@@ -1,4 +1,5 @@
-// Where the time of a run went, over all its starts: into steps that count, or lost to what.
+// Accounts for the time of a run over all its starts: the steps that count, and what the rest was
+// lost to.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +11,7 @@ namespace rondo {
 
 struct RunRecord;
 
-// What the events of a run say of time, in seconds. Events of older versions say less;
+// Collects what the events of a run say of time, in seconds. Events of older versions say less, and
 // what they leave out counts as other time.
 class EventTimes {
  public:

@@ -88,10 +88,12 @@ class Storages {
     if (is_wait(i))  // the collective's operands are live until its wait
       for_each_operand(node(maker(std::get<Use>(node(i).args[0]).value)), touch);
     const std::vector<ValueId>& results = node(i).results;
-    const auto* made = argument<UseList>(node(i), static_cast<std::size_t>(op(i).makes_for));
+    const auto* new_results = argument<UseList>(node(i), static_cast<std::size_t>(op(i).makes_for));
     // An optimizer overwrites its state.
     const std::size_t overwritten =
-        op(i).kind != OpKind::optimizer ? 0 : results.size() - (made == nullptr ? 0 : made->values.size());
+        op(i).kind != OpKind::optimizer
+            ? 0
+            : results.size() - (new_results == nullptr ? 0 : new_results->values.size());
     for (std::size_t k = 0; k < results.size(); ++k) {
       const ValueId id = results[k];
       touch(id);

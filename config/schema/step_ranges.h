@@ -1,4 +1,5 @@
-// training.skip_data_of_steps: steps of a run, as "12000-12040" or "15000".
+// Reads training.skip_data_of_steps, a list of training steps ("15000") and of inclusive ranges of
+// them ("12000-12040").
 #pragma once
 
 #include <cstdint>

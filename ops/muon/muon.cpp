@@ -151,7 +151,7 @@ void muon_apply_meta_(TensorList parameters, TensorList updates, const Tensor& l
   check_muon_apply({parameters, updates, learning_rate, found_inf, step, rounding}, scales);
 }
 
-// For every device: the in-place forms on copies.
+// Copy the state and call the in-place forms on the copies, on every device.
 std::tuple<Tensors, Tensors> muon_momentum_of_copies(TensorList momentums, TensorList gradients,
                                                      const Tensor& gradient_scale, const Tensor& found_inf,
                                                      const Tensor& step, at::IntArrayRef rounding,

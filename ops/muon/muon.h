@@ -66,8 +66,8 @@ void muon_apply_(const MuonApplyOperands& operands, double weight_decay, at::Arr
 std::vector<at::Tensor> muon_apply(const MuonApplyOperands& operands, double weight_decay,
                                    at::ArrayRef<double> scales);
 
-// For the kernels of every device and the shape rules. Checks the operands and returns updates that
-// are not set.
+// Check the operands, for the kernels of every device and the shape rules. unset_muon_updates also
+// allocates the updates, and does not set them.
 std::vector<at::Tensor> unset_muon_updates(const MuonMomentumOperands& operands, at::ScalarType dtype);
 void check_muon_apply(const MuonApplyOperands& operands, at::ArrayRef<double> scales);
 

@@ -1,4 +1,4 @@
-// What the texts of c10d's errors say about NCCL. Knows no LibTorch.
+// Finds what the texts of c10d's errors say about NCCL. Knows no LibTorch.
 #pragma once
 
 #include <string>

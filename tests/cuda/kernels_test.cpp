@@ -60,10 +60,10 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
   const MaybeTensor by = when(scored, scores), to_x = when(added, x.flip(0)),
                     to_rows = when(added, rows.flip(0));
 
-  const Tensor taken = at::full({slots, width}, 9, x.options());
+  const Tensor permuted = at::full({slots, width}, 9, x.options());
   cuda::permute_tokens(element, x.const_data_ptr(), data_of(to_x), order_data, data(count), data_of(by),
-                       taken.mutable_data_ptr(), slots, width, slots, copies, nullptr);
-  CHECK(at::equal(taken, permute_tokens(x, order, count, copies, by, to_x)));
+                       permuted.mutable_data_ptr(), slots, width, slots, copies, nullptr);
+  CHECK(at::equal(permuted, permute_tokens(x, order, count, copies, by, to_x)));
   for (const bool narrow : {false, true}) {
     const auto dtype = narrow ? type : sums_of(type);
     const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(dtype));

@@ -53,7 +53,7 @@ void append(Tensors& list, const Tensor& x, at::ScalarType dtype) {
   list.push_back(at::empty({x.numel() + odd}, dtype).narrow(0, odd, x.numel()).copy_(x));
 }
 
-// Sets elements that a kernel divides in another way than the usual ones.
+// Sets zeros, and numbers so small or large that a kernel divides them by a slower, exact way.
 void set_extremes(const Tensor& gradient) {
   std::int64_t place = 8;
   for (const float extreme : {0.0f, -0.0f, 1e-42f, -1e-25f, 1e-18f, 1e18f, 1e25f})

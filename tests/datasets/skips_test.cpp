@@ -87,7 +87,7 @@ TEST_CASE("a run that resumes with other samples left out goes on with the sampl
   const DataState saved = before.state();
   REQUIRE(saved.sample == 12);
 
-  // Of the first range all samples were read, and of the second a part.
+  // The run has read all samples of the first range, and some of the second.
   data.options.skips = {{0, 4}, {10, 20}};
   DataLoader after(data.options, kTokenizer);
   after.restore(saved);

@@ -141,14 +141,14 @@ TEST_CASE("an addend gives the bits of rows that are added before, and its empty
     // One copy, in place: row i is row i of the operand.
     const MaybeTensor by_row = scored ? MaybeTensor(scores.view({kSlots, 1})) : std::nullopt;
     const Tensor in_place = at::arange(kSlots, at::kLong);
-    const Tensor taken = permute_tokens(sum, in_place, counted, 1, by_row);
+    const Tensor permuted = permute_tokens(sum, in_place, counted, 1, by_row);
     for (const bool narrow : {false, true}) {
       const Tensor sums = unpermute_tokens(sum, map.place_TK, counted, by, narrow);
       for (Tensor* operand : {&rows, &addend}) {
         const Tensor kept = operand->clone();
         empty(*operand).fill_(std::nan(""));
         CHECK(at::equal(unpermute_tokens(rows, map.place_TK, counted, by, narrow, addend), sums));
-        CHECK(at::equal(permute_tokens(rows, in_place, counted, 1, by_row, addend), taken));
+        CHECK(at::equal(permute_tokens(rows, in_place, counted, 1, by_row, addend), permuted));
         operand->copy_(kept);
       }
     }

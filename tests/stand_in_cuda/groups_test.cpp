@@ -1,5 +1,5 @@
-// What users see where connections between GPUs fail, ranks have other settings than others, or the
-// driver has no GPU to give.
+// Tests what users see when connections between GPUs fail, settings of ranks differ, or the driver
+// offers no GPU.
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <future>
 
